@@ -126,6 +126,7 @@ ACTIVATIONS = (
     Activation(cls=layers.Identity, silent_below_zero=never),
 )
 BY_CLASS = {known.cls: known for known in ACTIVATIONS}
+OTHER = Activation(cls=nn.Module)
 
 # Their activations are inside torch: there is no module to swap or to watch.
 RECURRENT = (nn.RNNBase, nn.RNNCellBase)
@@ -155,9 +156,9 @@ def is_activation(module: nn.Module) -> bool:
     return not files.isdisjoint(ACTIVATION_FILES) and not module._modules
 
 
-def relative(module: nn.Module) -> Activation | None:
-    """What is known of the class that the module is or derives from, or of its namesake."""
-    return find(module) or next((BY_CLASS[cls] for cls in type(module).__mro__ if cls in BY_CLASS), None)
+def relative(module: nn.Module) -> Activation:
+    """What is known of the class that the module is or derives from, or of its namesake; of others the defaults."""
+    return find(module) or next((BY_CLASS[cls] for cls in type(module).__mro__ if cls in BY_CLASS), OTHER)
 
 
 def operator_name(function: Any) -> str:
@@ -181,22 +182,9 @@ def computes_one_of(module: nn.Module, classes: Sequence[type[nn.Module]]) -> ty
     return next(computed, None) or next((cls for cls in classes if known and cls is known.cls), None)
 
 
-def draws(module: nn.Module) -> bool:
-    """Whether it draws at random in training."""
-    known = relative(module)
-    return known is not None and known.draws
-
-
 def never_silent(module: nn.Module) -> bool:
     """Whether negative inputs give an output other than 0, so that in practice no unit is dormant at tau = 0."""
-    known = relative(module)
-    return known is not None and not known.silent_below_zero(module)
-
-
-def averages_pools(module: nn.Module) -> bool:
-    """Whether the paper replaces max-pools beside it."""
-    known = relative(module)
-    return known is not None and known.averages_pools
+    return not relative(module).silent_below_zero(module)
 
 
 def writes_in_place(activation: Any) -> bool:

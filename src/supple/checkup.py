@@ -192,8 +192,7 @@ def numbers_of_units(site: Site, slopes: Slopes) -> Numbers:
     dead_U = (steepest_U <= FLAT).cpu()
     linear_U = (slopes.high_U - slopes.low_U <= FLAT * steepest_U).cpu() & ~dead_U
     numbers = {"linear": linear_U.double().mean().item(), "rank": rank_of(site.kept_rows)}
-    known = relative(site.activation)
-    if known is not None and known.bounded:
+    if relative(site.activation).bounded:
         return numbers | {"saturated": slopes.num_flat / slopes.num_values}
     silent_U = dormant_mask(dormant_scores(site.magnitude), 0.0)
     dead_U = dead_U | silent_U if dead_U.shape == silent_U.shape else dead_U  # an activation may narrow (GLU)

@@ -4,7 +4,6 @@ Every rule compares with the range of the fresh networks on the same batch.
 """
 
 import math
-import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from supple.layers import give_widths_
 from supple.learner import check_optimizer
 from supple.metrics.observe import eager
 from supple.metrics.sites import NO_SITE
-from supple.monitor_table import short_names
+from supple.monitor_table import short_names, wrapped
 from supple.random import kept_default_generators
 from supple.remedies import ARENA, CONSEQUENCES, REMEDIES, Remedy
 from supple.unchanged import undisturbed
@@ -64,7 +63,7 @@ ELSEWHERE = (
     "If it does badly on earlier data, that is forgetting; if new data differ from old, data shift. Neither is "
     "plasticity loss, which supple.plasticity_gap measures directly."
 )
-WIDTH, NAME_WIDTH = 100, 14
+NAME_WIDTH = 14
 COLUMNS = {
     "dead": 9,
     "saturated": 11,
@@ -129,7 +128,10 @@ class Diagnosis:
         for reason in dict.fromkeys(self.not_asked.values()):
             causes = ", ".join(cause for cause, why in self.not_asked.items() if why == reason)
             said.append(f"Not asked: {causes}: {reason}")
-        return "\n".join([*lines, "", *("\n".join(map(wrapped, text.split("\n"))) for text in said)])
+        texts = "\n".join(said).split("\n")
+        # Lines to type stay as they are.
+        shown = [text if text.startswith("  ") else wrapped(text, indent=0) for text in texts]
+        return "\n".join([*lines, "", *shown])
 
     __repr__ = __str__
 
@@ -304,7 +306,8 @@ def sentence(cause: str, name: str, layer: LayerDiagnosis, *, is_normed: bool) -
         spread = span(fresh["rank"], ".0f")
         return f"Layer {name} has {now['rank']:.0f} directions, in fresh networks {spread}{given}."
     if cause == "weight growth":
-        text = f"The weights of layer {name} are {growth(now, fresh):.3g} times a fresh network's."
+        growth = now["weight"] / max(fresh["weight"][1], TINY)
+        text = f"The weights of layer {name} are {growth:.3g} times a fresh network's."
         if "step" in now and "step" in fresh:
             text += (
                 f" A step changes them by {now['step']:.1e} of their size, a fresh network's by {fresh['step'][1]:.1e}."
@@ -314,10 +317,6 @@ def sentence(cause: str, name: str, layer: LayerDiagnosis, *, is_normed: bool) -
         f"In layer {name} the optimizer remembers gradients of norm {now['remembered']:.1e}; now their norm is "
         f"{now['gradient']:.1e}, and {fresh['gradient'][1]:.1e} in a fresh network."
     )
-
-
-def growth(now: Numbers, fresh: Mapping[str, tuple[float, float]]) -> float:
-    return now["weight"] / max(fresh["weight"][1], TINY)
 
 
 def found_in_trials(trials: list[list[float]], rates: list[float]) -> dict[str, str]:
@@ -357,10 +356,3 @@ def span(ends: tuple[float, float], form: str, to: str = " to ") -> str:
     if low == high:
         return low
     return f"{low.removesuffix('%') if to == '-' else low}{to}{high}"
-
-
-def wrapped(text: str) -> str:
-    """Return prose in lines that fit; a line to type stays one."""
-    if text.startswith("  "):
-        return text
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)

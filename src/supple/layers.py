@@ -26,7 +26,18 @@ def call_of(layer: nn.Module, x: Any) -> Any:
     return x.tracer.create_proxy("call_module", x.tracer.path_of_module(layer), (x,), {})
 
 
-class AID(nn.Module):
+class OneNode(nn.Module):
+    """A layer that torch.fx takes for one call, not for its inside, in the trace of a model that has it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return call_of(self, x) if is_traced(self, x) else self.compute(x)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """What the layer gives for x."""
+        raise NotImplementedError
+
+
+class AID(OneNode):
     """ReLU with probability p, else negative ReLU, for every element; in evaluation r_p, their mean.
 
     p = 1 is ReLU, p = 0.5 a linear network under dropout. The paper uses 0.9 to 0.99 to keep a network trainable,
@@ -38,16 +49,14 @@ class AID(nn.Module):
         self.p = SF.probability(p, "AID.p is the probability of the ReLU branch")
         self.inplace = checked(inplace, bool, "AID.inplace")
 
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         return SF.aid(x, self.p, self.training, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         return f"p={self.p:g}" + (", inplace=True" if self.inplace else "")
 
 
-class IntervalDropout(nn.Module):
+class IntervalDropout(OneNode):
     """Drop an element with the rate of the [l, u) interval it lies in; in evaluation scale it by the keep rate.
 
     k-1 sorted edges make k intervals. ``IntervalDropout(edges=(0.0,), drop=(q, r))`` is the paper's AID_{r,q}.
@@ -59,16 +68,14 @@ class IntervalDropout(nn.Module):
         self.drop = SF.drop_rates(drop, num_edges=len(self.edges))
         self.inplace = checked(inplace, bool, "IntervalDropout.inplace")
 
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         return SF.interval_dropout(x, self.edges, self.drop, self.training, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         return f"edges={self.edges}, drop={self.drop}" + (", inplace=True" if self.inplace else "")
 
 
-class DropReLU(nn.Module):
+class DropReLU(OneNode):
     """ReLU with probability ``relu_prob``, else the identity; in evaluation a leaky ReLU of slope 1 - relu_prob."""
 
     def __init__(self, relu_prob: float = 0.95, inplace: bool = False) -> None:  # 0.95: the default of its paper
@@ -76,16 +83,14 @@ class DropReLU(nn.Module):
         self.relu_prob = SF.probability(relu_prob, "DropReLU.relu_prob is the probability of the ReLU branch")
         self.inplace = checked(inplace, bool, "DropReLU.inplace")
 
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         return SF.drop_relu(x, self.relu_prob, self.training, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         return f"relu_prob={self.relu_prob:g}" + (", inplace=True" if self.inplace else "")
 
 
-class ReLUDropout(nn.Module):
+class ReLUDropout(OneNode):
     """ReLU, then inverted element-wise Dropout of rate ``drop_positive``; in evaluation ReLU."""
 
     def __init__(self, drop_positive: float = 0.5, inplace: bool = False) -> None:  # 0.5: torch's nn.Dropout
@@ -94,29 +99,25 @@ class ReLUDropout(nn.Module):
         self.drop_positive = SF.probability(drop_positive, what)
         self.inplace = checked(inplace, bool, "ReLUDropout.inplace")
 
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         return SF.relu_dropout(x, self.drop_positive, self.training, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         return f"drop_positive={self.drop_positive:g}" + (", inplace=True" if self.inplace else "")
 
 
-class RReLU(nn.RReLU):
+class RReLU(OneNode, nn.RReLU):
     """Negative slopes drawn per element from U(lower, upper); in evaluation their mean."""
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
         checked(inplace, bool, "RReLU.inplace")
         super().__init__(checked(lower, float, "RReLU.lower"), checked(upper, float, "RReLU.upper"), inplace)
 
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         if not self.training:  # F.rrelu gives this too, but vmap, forward mode and ONNX do not know it
             return F.leaky_relu(x, (self.lower + self.upper) / 2, self.inplace)
         if becomes_graph(x) or torch.jit.is_tracing():
-            return super().forward(x)
+            return nn.RReLU.forward(self, x)
         # What F.rrelu calls, which alone takes a generator. It fills the slopes as if they were contiguous. Its own
         # backward would keep them before they are filled, and torch.utils.checkpoint stop there and read zeros.
         slopes = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -125,7 +126,7 @@ class RReLU(nn.RReLU):
         return x.mul_(slopes) if self.inplace else x * slopes
 
 
-class NormReLU(nn.Module):
+class NormReLU(OneNode):
     """ReLU of the input normalised over all but its first dimension: a layer norm, then ReLU.
 
     ``affine`` gives the norm one trained scale and shift for all entries.
@@ -137,9 +138,7 @@ class NormReLU(nn.Module):
         if affine:
             self.scale, self.shift = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
 
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         normal = F.layer_norm(x, x.shape[1:], eps=self.eps)
         return F.relu(normal * self.scale + self.shift if self.affine else normal)
 
@@ -147,58 +146,50 @@ class NormReLU(nn.Module):
         return "affine=True" if self.affine else ""
 
 
-class AIDMean(nn.Module):
-    """AID's mean in training, too: slope p from zero on, 1 - p below. What is left of AID without its noise."""
+class Control(OneNode):
+    """A control of AID: the same p, and one thing otherwise."""
+
+    meaning = "the probability of the ReLU branch"
 
     def __init__(self, p: float = 0.9) -> None:
         super().__init__()
-        self.p = SF.probability(p, "AIDMean.p is the slope of positive values")
-
-    def forward(self, x: Tensor) -> Tensor:
-        return call_of(self, x) if is_traced(self, x) else SF.modified_leaky_relu(x, self.p)
+        self.p = SF.probability(p, f"{type(self).__name__}.p is {self.meaning}")
 
     def extra_repr(self) -> str:
         return f"p={self.p:g}"
 
 
-class AIDGauss(nn.Module):
+class AIDMean(Control):
+    """AID's mean in training, too: slope p from zero on, 1 - p below. What is left of AID without its noise."""
+
+    meaning = "the slope of positive values"
+
+    def compute(self, x: Tensor) -> Tensor:
+        return SF.modified_leaky_relu(x, self.p)
+
+
+class AIDGauss(Control):
     """AID with Gaussian noise of its mean and variance: x (c + sqrt(p (1 - p)) e), c = p from zero on, else 1 - p."""
 
-    def __init__(self, p: float = 0.9) -> None:
-        super().__init__()
-        self.p = SF.probability(p, "AIDGauss.p is the mean slope of positive values")
+    meaning = "the mean slope of positive values"
 
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         mean = SF.modified_leaky_relu(x, self.p)
         return mean + x * (normal_like(x) * (self.p * (1.0 - self.p)) ** 0.5) if self.training else mean
 
-    def extra_repr(self) -> str:
-        return f"p={self.p:g}"
 
-
-class AIDPerUnit(nn.Module):
+class AIDPerUnit(Control):
     """AID with one draw for each unit and forward, shared by all examples and pixels."""
 
-    def __init__(self, p: float = 0.9) -> None:
-        super().__init__()
-        self.p = SF.probability(p, "AIDPerUnit.p is the probability of the ReLU branch")
-
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         if not self.training:
             return SF.modified_leaky_relu(x, self.p)
         units = unit_dim_of(x)
         draws = uniform_like(x.new_empty([size if at == units else 1 for at, size in enumerate(x.shape)]))
         return torch.where(draws < self.p, torch.relu(x), -torch.relu(-x))
 
-    def extra_repr(self) -> str:
-        return f"p={self.p:g}"
 
-
-class LeakyDropout(nn.Module):
+class LeakyDropout(OneNode):
     """Leaky ReLU, then inverted element-wise Dropout; in evaluation leaky ReLU."""
 
     def __init__(self, slope: float = 0.1, drop: float = 0.1) -> None:
@@ -206,9 +197,7 @@ class LeakyDropout(nn.Module):
         self.slope = SF.probability(slope, "LeakyDropout.slope is the slope of negative values")
         self.drop = SF.probability(drop, "LeakyDropout.drop is the drop rate")
 
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         if self.training:  # a mask keeps signs, so it may come first
             x = SF.interval_dropout(x, (), (self.drop,))
             x = x / (1.0 - self.drop) if self.drop < 1.0 else x
@@ -218,23 +207,14 @@ class LeakyDropout(nn.Module):
         return f"slope={self.slope:g}, drop={self.drop:g}"
 
 
-class NormAID(nn.Module):
+class NormAID(Control):
     """AID of the input normalised over all but its first dimension: NormReLU with AID in ReLU's place."""
 
-    def __init__(self, p: float = 0.9) -> None:
-        super().__init__()
-        self.p = SF.probability(p, "NormAID.p is the probability of the ReLU branch")
-
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         return SF.aid(F.layer_norm(x, x.shape[1:]), self.p, self.training)
 
-    def extra_repr(self) -> str:
-        return f"p={self.p:g}"
 
-
-class SmoothLeaky(nn.Module):
+class SmoothLeaky(OneNode):
     """a x + (1 - a) x sigmoid(sharpness x): a leaky ReLU of slope a without a kink (Lillo & Cheney 2026).
 
     With ``upper`` the slope is drawn per element from U(slope, upper) in training, and is their mean in evaluation.
@@ -248,9 +228,7 @@ class SmoothLeaky(nn.Module):
         if not 0.0 <= slope <= (slope if upper is None else upper) <= 1.0:
             raise ValueError(f"SmoothLeaky's slopes obey 0 <= slope <= upper <= 1; got {slope} and {upper}.")
 
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         gated = x * torch.sigmoid(self.sharpness * x)
         if self.upper is None:
             return self.slope * x + (1.0 - self.slope) * gated
@@ -264,7 +242,7 @@ class SmoothLeaky(nn.Module):
         return f"slope={self.slope:g}" + ("" if self.upper is None else f", upper={self.upper:g}")
 
 
-class PReLU(LazyModuleMixin, nn.Module):
+class PReLU(LazyModuleMixin, OneNode):
     """Leaky ReLU with a trained slope for each unit (Rohani et al. 2025: adaptive linearity injection for ReLU).
 
     Units lie along ``unit_dim``: without it along dimension 1, in three dimensions (tokens) along the last. Their
@@ -297,9 +275,7 @@ class PReLU(LazyModuleMixin, nn.Module):
         """Where the units lie."""
         return unit_dim_of(x) if self.unit_dim is None else self.unit_dim
 
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         dim = self.dim_of(x) % x.dim()
         slopes = self.weight.to(x.dtype).view([-1 if at == dim else 1 for at in range(x.dim())])
         return torch.where(x >= 0, x, slopes * x)
@@ -308,7 +284,7 @@ class PReLU(LazyModuleMixin, nn.Module):
         return "" if isinstance(self.weight, nn.UninitializedParameter) else f"num_units={len(self.weight)}"
 
 
-class Rational(nn.Module):
+class Rational(OneNode):
     """A trained rational function of degrees 5 and 4 that starts near a leaky ReLU (Delfosse et al. 2024)."""
 
     # Fitted on [-3, 3]; version B of the authors' code.
@@ -320,9 +296,7 @@ class Rational(nn.Module):
         self.numerator = nn.Parameter(torch.tensor(self.NUMERATOR))
         self.denominator = nn.Parameter(torch.tensor(self.DENOMINATOR))
 
-    def forward(self, x: Tensor) -> Tensor:
-        if is_traced(self, x):
-            return call_of(self, x)
+    def compute(self, x: Tensor) -> Tensor:
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
         top, *above = self.numerator.flip(0).unbind()
         bottom, *below = self.denominator.flip(0).unbind()

@@ -30,22 +30,18 @@ class Contents:
         held = (value for attributes in self.attributes.values() for value in attributes.values())
         self.containers = [(value, copy.copy(value)) for value in held if type(value) in CONTAINERS]
 
-    def undo_changes_(self) -> list[str]:
-        """Put everything back; the names of the attributes that had changed."""
-        refilled = [pair for pair in self.containers if items(pair[0]) != items(pair[1])]
-        touched = {id(container) for container, _ in refilled}
-        changed: set[str] = set()
+    def undo_changes_(self) -> None:
+        """Put everything back."""
         for part, before in self.attributes.items():
             now = vars(part)
             names = [n for n in {*before, *now} if now.get(n, self) is not before.get(n, self)]
-            changed.update(names, (n for n, value in now.items() if id(value) in touched))
             for name in names:
                 now.pop(name, None)
             now.update((name, before[name]) for name in names if name in before)
-        for container, kept in refilled:
-            container.clear()
-            (container.update if hasattr(container, "update") else container.extend)(kept)
-        return sorted(changed)
+        for container, kept in self.containers:
+            if items(container) != items(kept):
+                container.clear()
+                (container.update if hasattr(container, "update") else container.extend)(kept)
 
 
 def items(container: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from supple.activations import BY_CLASS, RECURRENT, averages_pools, computes_one_of, find, is_activation, of_function
+from supple.activations import BY_CLASS, RECURRENT, computes_one_of, find, is_activation, of_function, relative
 from supple.convert import pools
 from supple.convert.call_sites import CallSites, Restart
 from supple.convert.methods import Method, Methods
@@ -61,7 +61,7 @@ class Conversion:
         self, model: nn.Module, activation: nn.Module, *, classes: Sequence[type[nn.Module]], pool: str
     ) -> None:
         self.activation, self.classes, self.even_alone = activation, classes, pool == "average"
-        self.average = self.even_alone or (pool == "auto" and averages_pools(activation))
+        self.average = self.even_alone or (pool == "auto" and relative(activation).averages_pools)
         self.entries: dict[str, list[Entry]] = {"swapped": [], "left": [], "retyped": [], "notes": []}
         self.num_averaged = 0
         self.others: Counter[type[nn.Module]] = Counter()  # activations that nothing asked to replace

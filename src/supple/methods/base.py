@@ -7,7 +7,7 @@ import warnings
 from abc import ABC
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +48,11 @@ class Method(Checked, ABC):
                 setattr(cls, hook, noted(vars(cls)[hook]))
         if "init" in vars(cls):
             setattr(cls, "init", awaited(vars(cls)["init"]))  # noqa: B010
+
+    def __new__(cls, *args: object, **values: Any) -> Self:
+        method = super().__new__(cls, *args, **values)  # which refuses other types
+        at_least(1, values.get("every"), f"{cls.__name__}.every is a number of optimizer steps between two acts")
+        return method
 
     @classmethod
     def acts_in(cls, *hooks: str) -> bool:
@@ -114,6 +119,11 @@ def minimising(hook: Callable[..., None]) -> Callable[..., None]:
 def maximising(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     """The parameters that the optimizer trains with maximize=True."""
     return [parameter for group in optimizer.param_groups if group.get("maximize") for parameter in group["params"]]
+
+
+def learning_rates(optimizer: torch.optim.Optimizer) -> dict[int, float]:
+    """The learning rate of each parameter, by its id."""
+    return {id(parameter): group["lr"] for group in optimizer.param_groups for parameter in group["params"]}
 
 
 @torch.no_grad()
@@ -187,7 +197,7 @@ def decay_rate(value: float, what: str) -> float:
     return value
 
 
-def check_period(every: int | None, what: str) -> None:
-    """Refuse a period that is no number of steps."""
-    if every is not None and every < 1:
-        raise ValueError(f"{what} is a number of optimizer steps between two acts, at least 1; got {every}.")
+def at_least(least: float, value: float | None, what: str) -> None:
+    """Refuse a smaller value, if there is one, and say what it stands for."""
+    if value is not None and value < least:
+        raise ValueError(f"{what}, at least {least}; got {value}.")

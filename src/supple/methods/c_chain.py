@@ -9,7 +9,7 @@ from torch.func import functional_call
 
 from supple.inputs import placed
 from supple.learner import Learner
-from supple.methods.base import Method, State, decay_rate, non_negative
+from supple.methods.base import Method, State, at_least, decay_rate, non_negative
 from supple.methods.recent_inputs import keep_, kept, room_for
 from supple.unchanged import evaluation_mode
 from supple.units import Inputs
@@ -42,8 +42,7 @@ class CChain(Method):
     def __post_init__(self) -> None:
         non_negative(self.beta, "CChain.beta is the weight of the churn, relative to the loss")
         decay_rate(self.decay, "CChain.decay is the decay of the running means")
-        if self.num_examples < 1:
-            raise ValueError(f"CChain.num_examples is how many inputs are compared on; got {self.num_examples}.")
+        at_least(1, self.num_examples, "CChain.num_examples is how many inputs are compared on")
         if self.strength is not None:
             non_negative(self.strength, "CChain.strength is the fixed weight of the churn (lambda)")
 

@@ -4,6 +4,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,22 +14,11 @@ from supple.kernels import renewal as kernels
 from supple.kernels.renewal import Mean
 from supple.learner import Learner
 from supple.methods.activity import centred, mean_magnitude, mean_value, other_axes, sum_of_magnitudes
-from supple.methods.base import State, decay_rate
-from supple.methods.renewal import (
-    Moments,
-    Renewing,
-    first_clocks,
-    pass_over_draws,
-    renew_units_,
-    take_own_steps_,
-    warn_of_optimizer,
-)
+from supple.methods.base import State, at_least, decay_rate
+from supple.methods.renewal import Moments, Renewing, pass_over_draws, renew_units_, take_own_steps_
 from supple.units import UnitLayer, in_dim, out_dim
 from supple.units.residual import consecutive_layers
-from supple.units.surgery import Entries, UnitSelection, producers_of, renewable_layers, warn_of_others
-
-UTILITIES = ("contribution", "adaptable_contribution")
-RESIDUALS = ("one_consumer", "all")
+from supple.units.surgery import Entries, UnitSelection, producers_of, renewable_layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,32 +40,23 @@ class CBP(Renewing):
     replacement_rate: float = 1e-3  # rho; the paper's best on random-label MNIST with Adam at 1e-3
     maturity: int = 100  # steps; the paper's in all trainability runs
     utility_decay: float = 0.99  # eta, as in Dohare et al.
-    utility: str = "contribution"  # the text of Dohare et al.; their permuted-MNIST runs have the other
-    residual: str = "one_consumer"  # "all": residual units too, as the authors' ResNet does (see units/residual.py)
+    # The text of Dohare et al.; their permuted-MNIST runs have the other.
+    utility: Literal["contribution", "adaptable_contribution"] = "contribution"
+    # "all": residual units too, as the authors' ResNet does (see units/residual.py)
+    residual: Literal["one_consumer", "all"] = "one_consumer"
     moments: Moments = field(default="per_entry", metadata={"later": True, "absent": "clear"})
     revision: int = field(default=2, metadata={"later": True, "absent": 1})  # 1: fresh weights by ReLU's gain
 
     def __post_init__(self) -> None:
         SF.probability(self.replacement_rate, "CBP.replacement_rate is the share of mature units replaced per step")
         decay_rate(self.utility_decay, "CBP.utility_decay is the decay of the running utility")
-        if self.maturity < 0:
-            raise ValueError(f"CBP.maturity is an age in steps, at least 0; got {self.maturity}.")
-        if self.utility not in UTILITIES:
-            raise ValueError(f"CBP.utility must be one of {', '.join(UTILITIES)}; got {self.utility!r}.")
-        if self.residual not in RESIDUALS:
-            raise ValueError(f"CBP.residual must be one of {', '.join(RESIDUALS)}; got {self.residual!r}.")
+        at_least(0, self.maturity, "CBP.maturity is an age in steps")
 
-    def init(self, learner: Learner) -> State:
-        warn_of_optimizer(learner.optimizer, self.moments, "CBP")
-        learner.features  # noqa: B018  # watch the activations from now on
-        warn_of_others(learner.units, learner.optimizer, "CBP", served=self.layers(learner))
-        state = first_clocks(learner, self.layers(learner), self.moments)
-        for layer in self.layers(learner):
-            state |= self.first_record(layer, learner.device)
-        return state
+    def begin(self, learner: Learner, layers: list[UnitLayer]) -> State:
+        learner.features  # noqa: B018  # watch the activations
+        return {}
 
     def first_record(self, layer: UnitLayer, device: torch.device) -> State:
-        """What is remembered of a layer's units before the first step that counts for them."""
         zeros = torch.zeros(layer.num_units, dtype=torch.float32, device=device)
         # The budget in float64: in float32 a sum of rates reaches 1 a step late.
         budget = torch.zeros((), dtype=torch.float64, device=device)
@@ -96,9 +77,7 @@ class CBP(Renewing):
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
         take_own_steps_(learner, state)
-        layers = self.layers(learner)
-        # Those that were no part of the forward, as another task's head, have no step; none at all is an error.
-        for layer in [layer for layer in layers if layer.name in learner.features] or layers[:1]:
+        for layer in self.last_seen(learner):
             if f"age.{layer.name}" not in state:  # its weights were frozen until now
                 state |= self.first_record(layer, learner.device)
             record = {key: state[f"{key}.{layer.name}"] for key in ("age", "budget", *self.running_means)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from supple.learner import Batch, Learner, forget_
-from supple.methods.base import Method, State, check_period, non_negative
+from supple.methods.base import Method, State, learning_rates, non_negative
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,9 +19,6 @@ class FreshOptimizer(Method):
 
     name = "fresh_optimizer"
     every: int | None = None  # optimizer steps; None: between stages
-
-    def __post_init__(self) -> None:
-        check_period(self.every, "FreshOptimizer.every")
 
     @torch.no_grad()
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:
@@ -54,11 +51,9 @@ class DecoupledDecay(Method):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        names, thetas, _ = learner.penalised()
-        named = {id(theta): (name, theta) for name, theta in zip(names, thetas, strict=True)}
-        for group in learner.optimizer.param_groups:
-            for name, theta in (named[id(theta)] for theta in group["params"] if id(theta) in named):
-                theta.sub_(state[f"next.old.{name}"] * (group["lr"] * self.strength))
+        rates = learning_rates(learner.optimizer)
+        for name, theta in zip(*learner.penalised()[:2], strict=True):
+            theta.sub_(state[f"next.old.{name}"] * (rates[id(theta)] * self.strength))
 
 
 @dataclass(frozen=True, kw_only=True)

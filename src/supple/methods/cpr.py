@@ -9,15 +9,14 @@ from torch import Tensor
 
 from supple import functional as SF
 from supple.learner import Batch, Learner
-from supple.methods.base import State, check_period, decay_rate, non_negative
-from supple.methods.gradient_score import commit_scores_, first_scores, gradient_score
-from supple.methods.renewal import Renewing
-from supple.units import in_dim, out_dim
-from supple.units.surgery import producers_of, warn_of_others
+from supple.methods.base import State, decay_rate, non_negative
+from supple.methods.gradient_score import Scored, gradient_score
+from supple.units import UnitLayer, in_dim, out_dim
+from supple.units.surgery import producers_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class CPR(Renewing):
+class CPR(Scored):
     """Moves incoming weights a share r towards a fresh draw, and outgoing weights a share r towards 0.
 
     r = rate * min(2 sigmoid(-sharpness * (u - centre)), 1), with u the running mean of a unit's gradient score
@@ -27,7 +26,6 @@ class CPR(Renewing):
     """
 
     name = "cpr"
-    follows = ("after_backward", "after_step")
     rate: float = 0.015  # rho
     sharpness: float = 16.0
     centre: float = 1.0
@@ -39,29 +37,10 @@ class CPR(Renewing):
         non_negative(self.sharpness, "CPR.sharpness is the slope of the share in the score")
         non_negative(self.centre, "CPR.centre is the score at which the share begins to fall")
         decay_rate(self.decay, "CPR.decay is the decay of the running score")
-        check_period(self.every, "CPR.every")
 
-    def init(self, learner: Learner) -> State:
-        layers = self.layers(learner)
-        warn_of_others(learner.units, learner.optimizer, "CPR", served=layers)
-        state: State = {}
-        for layer in layers:
-            state |= first_scores(learner, layer)
-        return state
-
-    @torch.no_grad()
-    def after_backward(self, learner: Learner, state: State) -> None:
-        for layer in self.layers(learner):
-            score_U = gradient_score(layer)
-            if f"score.{layer.name}" not in state:  # its weights were frozen until now
-                state |= first_scores(learner, layer)
-            running_U = state[f"score.{layer.name}"]
-            next_U = running_U if score_U is None else running_U.lerp(score_U, 1.0 - self.decay)
-            state[f"next.score.{layer.name}"].copy_(next_U)
-
-    @torch.no_grad()
-    def after_step(self, learner: Learner, state: State) -> None:
-        commit_scores_(state)
+    def next_score(self, learner: Learner, layer: UnitLayer, score_U: Tensor) -> Tensor:
+        now_U = gradient_score(layer)
+        return score_U if now_U is None else score_U.lerp(now_U, 1.0 - self.decay)
 
     def shares(self, score_U: Tensor) -> Tensor:
         """How much of each unit is made new."""
@@ -71,7 +50,7 @@ class CPR(Renewing):
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:
         for layer in self.layers(learner):
             if f"score.{layer.name}" not in state:
-                state |= first_scores(learner, layer)
+                state |= self.first_record(layer, learner.device)
             score_U = state[f"score.{layer.name}"]
             share_U = self.shares(score_U)
             for producer in producers_of(layer):

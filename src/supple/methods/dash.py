@@ -1,6 +1,5 @@
 """DASH, direction-aware shrinking (Shin et al. 2024): shrink what points away from where the coming stage pulls."""
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -10,11 +9,10 @@ from torch import Tensor, nn
 
 from supple import functional as SF
 from supple.learner import Batch, Learner
-from supple.methods.base import Method, State, check_period, maximising
+from supple.methods.base import Method, State, maximising
+from supple.methods.matrices import warn_of_others
 from supple.random import undisturbed_reading
 from supple.unchanged import check_copies, twin_of
-
-MAX_SHOWN = 3  # names that a warning can hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +45,9 @@ class DASH(Method):
                 f"DASH.alpha is the share of the newest batch in the average of gradients, in (0, 1]; got {self.alpha}."
             )
         SF.probability(self.floor, "DASH.floor is the smallest factor a weight is scaled by (lambda)")
-        check_period(self.every, "DASH.every")
 
     def init(self, learner: Learner) -> State:
-        warn_of_others(learner)
+        warn_of_others(learner, shrinkable(learner).values(), "DASH", "shrinks")
         if self.every is None:
             check_copies(learner.model)
             return {}
@@ -115,20 +112,6 @@ def weights_and_biases(model: nn.Module) -> set[int]:
     """The ids of the parameters of all linear and convolutional layers."""
     layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)]
     return {id(tensor) for layer in layers for tensor in (layer.weight, layer.bias)}
-
-
-def warn_of_others(learner: Learner) -> None:
-    """Name the trained weights that stay as they are; vectors and norms do by design."""
-    norms = [module for module in learner.model.modules() if "norm" in type(module).__name__.lower()]
-    known = {id(p) for norm in norms for p in norm.parameters()} | {id(p) for p in shrinkable(learner).values()}
-    others = [name for name, p in learner.own_parameters().items() if p.dim() > 1 and id(p) not in known]
-    if others:
-        shown = ", ".join(others[:MAX_SHOWN]) + (", ..." if len(others) > MAX_SHOWN else "")
-        warnings.warn(
-            f"DASH shrinks the weights of linear and convolutional layers; {len(others)} others stay as they are "
-            f"({shown}).",
-            stacklevel=3,
-        )
 
 
 def alignment(direction: Tensor, tensor: Tensor) -> Tensor:

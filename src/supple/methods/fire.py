@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from supple.learner import Batch, Learner, forget_
-from supple.methods.base import Method, State, check_period
-from supple.methods.matrices import Matrix, matrices, matrices_reached, warn_of_others
+from supple.methods.base import State, at_least
+from supple.methods.matrices import Matrix, OnMatrices, matrices
 from supple.units import out_dim
 
 
 @dataclass(frozen=True, kw_only=True)
-class FIRE(Method):
+class FIRE(OnMatrices):
     """Orthogonalises every matrix, the output layer's too, by ``iterations`` cubic Newton-Schulz steps.
 
     X = M / ||M||_F; X <- 1.5 X - 0.5 X X' X; W <- sqrt(outputs / inputs) X. In a convolution each kernel position is
@@ -26,27 +26,21 @@ class FIRE(Method):
     """
 
     name = "fire"
+    does = "orthogonalises"
+    others = "only= does not name it"
     iterations: int = 10  # the authors'
     clear_moments: bool = True
     only: tuple[str, ...] = ()
     every: int | None = None  # optimizer steps; None: between stages
 
     def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise ValueError(f"FIRE.iterations is a number of Newton-Schulz steps, at least 1; got {self.iterations}.")
-        check_period(self.every, "FIRE.every")
+        at_least(1, self.iterations, "FIRE.iterations is a number of Newton-Schulz steps")
 
-    def init(self, learner: Learner) -> State:
-        warn_of_others(learner, (), "FIRE", "orthogonalises the weights of linear and convolutional layers")
+    def check(self, learner: Learner) -> None:
         if self.only and not self.chosen(learner):
             raise ValueError(f"FIRE.only names no trained matrix of this network; got {self.only}.")
-        return {}
-
-    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
-        return matrices_reached(learner, self.chosen(learner), others="only= does not name it")
 
     def chosen(self, learner: Learner) -> list[Matrix]:
-        """The matrices that are orthogonalised."""
         found = matrices(learner)
         return [m for m in found if any(part in m.name for part in self.only)] if self.only else found
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.learner import Batch, Learner, forget_
-from supple.methods.base import Method, State, check_period
+from supple.methods.base import Method, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +24,6 @@ class FullReset(Method):
     name = "full_reset"
     built_with: Method | None = field(default=None, metadata={"later": True})
     every: int | None = field(default=None, metadata={"later": True})  # optimizer steps; None: between stages
-
-    def __post_init__(self) -> None:
-        check_period(self.every, "FullReset.every")
 
     def activation(self) -> nn.Module:
         return nn.ReLU() if self.built_with is None else self.built_with.activation()

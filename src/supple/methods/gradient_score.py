@@ -1,27 +1,46 @@
 """Gradient score of units (Liu et al. 2025): how large their gradients are beside those of their layer."""
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor
 
 from supple.learner import Learner
 from supple.methods.activity import mean_magnitude
 from supple.methods.base import State
+from supple.methods.renewal import Renewing, take_own_steps_
 from supple.units import UnitLayer, out_dim
 from supple.units.surgery import producers_of
 
 SILENT = 1e-12  # a layer whose mean gradient is below this was no part of the loss
 
 
-def first_scores(learner: Learner, layer: UnitLayer) -> State:
-    """1 for every unit of a layer: what is known before the first step, and what the step to come will make of it."""
-    score_U = torch.ones(layer.num_units, device=learner.device)
-    return {f"score.{layer.name}": score_U, f"next.score.{layer.name}": score_U.clone()}
+class Scored(Renewing):
+    """A method that renews units by their gradient scores, read before each step, which count once it was made."""
 
+    follows = ("after_backward", "after_step")
 
-def commit_scores_(state: State) -> None:
-    """The step was made: what was learned of the raw gradients before it counts."""
-    for key in [key for key in state if key.startswith("score.")]:
-        state[key].copy_(state[f"next.{key}"])
+    def first_record(self, layer: UnitLayer, device: torch.device) -> State:
+        score_U = torch.ones(layer.num_units, device=device)
+        return {f"score.{layer.name}": score_U, f"next.score.{layer.name}": score_U.clone()}
+
+    @abstractmethod
+    def next_score(self, learner: Learner, layer: UnitLayer, score_U: Tensor) -> Tensor:
+        """The scores after this step, from those before it."""
+
+    @torch.no_grad()
+    def after_backward(self, learner: Learner, state: State) -> None:
+        for layer in self.layers(learner):  # at each step: at a stage's end a loop may have no gradients any more
+            if f"score.{layer.name}" not in state:  # its weights were frozen until now
+                state |= self.first_record(layer, learner.device)
+            score_U = state[f"score.{layer.name}"]
+            state[f"next.score.{layer.name}"].copy_(self.next_score(learner, layer, score_U))
+
+    @torch.no_grad()
+    def after_step(self, learner: Learner, state: State) -> None:
+        take_own_steps_(learner, state)
+        for key in [key for key in state if key.startswith("score.")]:
+            state[key].copy_(state[f"next.{key}"])
 
 
 def gradient_score(layer: UnitLayer) -> Tensor | None:

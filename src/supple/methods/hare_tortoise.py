@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from supple.learner import Learner
-from supple.methods.base import Method, State, check_period
+from supple.methods.base import Method, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,6 @@ class HareTortoise(Method):
     def __post_init__(self) -> None:
         if not 0.0 <= self.momentum <= 1.0:
             raise ValueError(f"HareTortoise.momentum is what the tortoise keeps, in [0, 1]; got {self.momentum}.")
-        check_period(self.every, "HareTortoise.every")
 
     def init(self, learner: Learner) -> State:
         slow = {f"slow.{name}": copy_of(tensor) for name, tensor in tensors_of(learner)}

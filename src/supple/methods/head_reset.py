@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from supple.learner import Batch, Learner, forget_
-from supple.methods.base import Method, State, check_period
+from supple.methods.base import Method, State, at_least
 from supple.methods.matrices import biases, matrices
 from supple.methods.renewal import draw
 from supple.units import Layer
@@ -27,9 +27,7 @@ class HeadReset(Method):
     every: int | None = None  # optimizer steps; None: between stages
 
     def __post_init__(self) -> None:
-        if self.layers < 1:
-            raise ValueError(f"HeadReset.layers is how many layers start over, at least 1; got {self.layers}.")
-        check_period(self.every, "HeadReset.every")
+        at_least(1, self.layers, "HeadReset.layers is how many layers start over")
 
     def init(self, learner: Learner) -> State:
         if self.layers > (found := len(learner.layers())):

@@ -8,7 +8,7 @@ from torch import Tensor
 from supple.activations import is_activation
 from supple.inputs import mapped
 from supple.learner import Learner
-from supple.methods.base import Method, State, check_period, non_negative
+from supple.methods.base import Method, State, at_least, non_negative
 from supple.methods.recent_inputs import keep_, kept, room_for
 from supple.unchanged import check_copies, eager_code, twin_of, undisturbed
 
@@ -46,11 +46,8 @@ class L2ER(Method):
     def __post_init__(self) -> None:
         non_negative(self.strength, "L2ER.strength is the weight of L2")
         non_negative(self.rank_rate, "L2ER.rank_rate is the learning rate of the effective rank")
-        check_period(self.every, "L2ER.every")
-        if self.num_examples < 2:
-            raise ValueError(f"L2ER.num_examples is a number of examples, at least 2; got {self.num_examples}.")
-        if self.last_layers is not None and self.last_layers < 1:
-            raise ValueError(f"L2ER.last_layers is a number of activations, at least 1; got {self.last_layers}.")
+        at_least(2, self.num_examples, "L2ER.num_examples is a number of examples")
+        at_least(1, self.last_layers, "L2ER.last_layers is a number of activations")
 
     def init(self, learner: Learner) -> State:
         if not any(map(is_activation, learner.model.modules())):

@@ -7,10 +7,12 @@ Methods on matrices leave norms, embeddings, frozen weights and those that a par
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from supple.learner import Learner
+from supple.methods.base import Method, State
 from supple.units import Layer, out_dim
 
 MAX_SHOWN = 3  # names that a warning can hold
@@ -66,15 +68,6 @@ def biases(learner: Learner, found: Iterable[Matrix]) -> dict[str, nn.Parameter]
     return {name: own[name] for name in names if name in own}
 
 
-def matrices_reached(
-    learner: Learner, found: Iterable[Matrix], *, others: str = "it is the output layer"
-) -> tuple[list[str], list[str]]:
-    """The matrices' names, and a sentence for each trained weight that is left alone; ``others``: other matrices'."""
-    names, known = [matrix.name for matrix in found], {matrix.name for matrix in matrices(learner)}
-    left = [name for name, p in learner.own_parameters().items() if p.dim() > 1 and name not in names]
-    return names, [f"'{name}': {others if name in known else reason(learner, name)}" for name in left]
-
-
 def reason(learner: Learner, name: str) -> str:
     """Why a trained weight that is no matrix is left alone."""
     weight = learner.own_parameters()[name]
@@ -85,15 +78,46 @@ def reason(learner: Learner, name: str) -> str:
     return f"not the weight of a linear or convolutional layer alone: it is shared with {other}"
 
 
-def warn_of_others(learner: Learner, found: Iterable[Matrix], who: str, acts_on: str) -> None:
+def warn_of_others(learner: Learner, known: Iterable[Tensor], who: str, does: str) -> None:
     """Name the trained weights that stay as they are; vectors and norms do by design."""
     norms = [module for module in learner.model.modules() if "norm" in type(module).__name__.lower()]
-    known = {id(p) for norm in norms for p in norm.parameters()} | {id(matrix.weight) for matrix in matrices(learner)}
-    known |= {id(matrix.weight) for matrix in found}
-    others = [name for name, p in learner.own_parameters().items() if p.dim() > 1 and id(p) not in known]
+    by_design = {id(p) for p in (*known, *(p for norm in norms for p in norm.parameters()))}
+    others = [name for name, p in learner.own_parameters().items() if p.dim() > 1 and id(p) not in by_design]
     if others:
         shown = ", ".join(others[:MAX_SHOWN]) + (", ..." if len(others) > MAX_SHOWN else "")
-        warnings.warn(f"{who} {acts_on}; {len(others)} others stay as they are ({shown}).", stacklevel=3)
+        acts = f"{who} {does} the weights of linear and convolutional layers"
+        warnings.warn(f"{acts}; {len(others)} others stay as they are ({shown}).", stacklevel=3)
+
+
+class OnMatrices(Method):
+    """A method that acts on matrices, and names the trained weights that it leaves alone."""
+
+    does: ClassVar[str]  # with them, in a word
+    others: ClassVar[str] = "it is the output layer"  # why a matrix is none of the chosen ones
+
+    def chosen(self, learner: Learner) -> list[Matrix]:
+        """The matrices that it acts on."""
+        return matrices(learner)
+
+    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
+        names, known = ([matrix.name for matrix in found] for found in (self.chosen(learner), matrices(learner)))
+        left = [name for name, p in learner.own_parameters().items() if p.dim() > 1 and name not in names]
+        return names, [f"'{name}': {self.others if name in known else reason(learner, name)}" for name in left]
+
+    def init(self, learner: Learner) -> State:
+        warn_of_others(learner, [matrix.weight for matrix in matrices(learner)], type(self).__name__, self.does)
+        self.check(learner)
+        state: State = {}
+        for matrix in self.chosen(learner):
+            state |= self.first_record(learner, matrix)
+        return state
+
+    def check(self, learner: Learner) -> None:
+        """Refuse, or warn of, a network that the method does not suit."""
+
+    def first_record(self, learner: Learner, matrix: Matrix) -> State:
+        """What is remembered of a matrix before its first step."""
+        return {}
 
 
 def gram_distance_gradient(matrix_OI: Tensor, target: float) -> Tensor:

@@ -11,12 +11,12 @@ from torch import nn
 
 from supple.layers import NormReLU
 from supple.learner import Learner
-from supple.methods.base import Method, State
-from supple.methods.matrices import biases, matrices, matrices_reached, warn_of_others
+from supple.methods.base import State
+from supple.methods.matrices import Matrix, OnMatrices, biases, matrices
 
 
 @dataclass(frozen=True, kw_only=True)
-class NaP(Method):
+class NaP(OnMatrices):
     """Builds the network with NormReLU, and after each step scales every hidden matrix to its initial norm.
 
     A bias is scaled with its matrix, so that the normalised pre-activations, and the output, stay as they are. The
@@ -26,32 +26,31 @@ class NaP(Method):
     """
 
     name = "nap"
+    does = "scales"
 
     def activation(self) -> nn.Module:
         return NormReLU()
 
-    def init(self, learner: Learner) -> State:
-        warn_of_others(learner, (), "NaP", "scales the weights of linear and convolutional layers")
+    def chosen(self, learner: Learner) -> list[Matrix]:
+        return matrices(learner, output=False)
+
+    def check(self, learner: Learner) -> None:
         if not any("norm" in type(module).__name__.lower() for module in learner.model.modules()):
             warnings.warn(
                 "NaP keeps the norms of weights, which leaves the outputs alone only with a norm before each "
                 "activation, and this network has none. Use convert(model, NormReLU()) first.",
-                stacklevel=3,
+                stacklevel=4,
             )
-        return {
-            f"norm.{matrix.name}": learner.initial[matrix.name].norm() for matrix in matrices(learner, output=False)
-        }
 
-    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
-        return matrices_reached(learner, matrices(learner, output=False))
+    def first_record(self, learner: Learner, matrix: Matrix) -> State:
+        return {f"norm.{matrix.name}": learner.initial_of(matrix.weight).norm()}
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        for matrix in matrices(learner, output=False):
-            target = state.get(f"norm.{matrix.name}")
-            if target is None:  # it was frozen until now
-                target = state[f"norm.{matrix.name}"] = learner.initial_of(matrix.weight).norm()
-            factor = target / matrix.weight.norm()
+        for matrix in self.chosen(learner):
+            if f"norm.{matrix.name}" not in state:  # it was frozen until now
+                state |= self.first_record(learner, matrix)
+            factor = state[f"norm.{matrix.name}"] / matrix.weight.norm()
             factor = torch.where(factor.isfinite() & (factor > 0), factor, torch.ones_like(factor))
             for parameter in (matrix.weight, *biases(learner, [matrix]).values()):
                 parameter.mul_(factor.to(parameter.dtype))

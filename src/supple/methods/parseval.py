@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import torch
 
 from supple.learner import Learner
-from supple.methods.base import Method, State, non_negative
-from supple.methods.matrices import gram_distance_gradient, matrices, matrices_reached, warn_of_others, with_gradients
+from supple.methods.base import State, non_negative
+from supple.methods.matrices import Matrix, OnMatrices, gram_distance_gradient, matrices, with_gradients
 
 WIDTH = 64  # at which the authors' strength is meant
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parseval(Method):
+class Parseval(OnMatrices):
     """Adds the gradient of strength * (64 / outputs)^2 * ||W W' - target I||_F^2 for every hidden matrix.
 
     If a matrix has more outputs than inputs, W' W takes the place of W W', whose rank would leave a floor: our choice,
@@ -22,6 +22,7 @@ class Parseval(Method):
     """
 
     name = "parseval"
+    does = "draws"
     strength: float = 1e-3  # the authors'
     target: float = 2.0
 
@@ -29,16 +30,12 @@ class Parseval(Method):
         non_negative(self.strength, "Parseval.strength is the weight of the penalty (lambda)")
         non_negative(self.target, "Parseval.target is the squared length that rows are drawn to")
 
-    def init(self, learner: Learner) -> State:
-        warn_of_others(learner, (), "Parseval", "draws the weights of linear and convolutional layers")
-        return {}
-
-    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
-        return matrices_reached(learner, matrices(learner, output=False))
+    def chosen(self, learner: Learner) -> list[Matrix]:
+        return matrices(learner, output=False)
 
     @torch.no_grad()
     def after_backward(self, learner: Learner, state: State) -> None:
-        for matrix, gradient in with_gradients(matrices(learner, output=False)):
+        for matrix, gradient in with_gradients(self.chosen(learner)):
             W_GOI = matrix.of(matrix.weight)
             strength = self.strength * (WIDTH / W_GOI.shape[1]) ** 2
             gradient.add_(matrix.back(gram_distance_gradient(W_GOI, self.target)), alpha=strength)

@@ -9,19 +9,11 @@ from torch import Tensor
 from supple.inputs import mapped, num_examples_of, pair_of
 from supple.learner import Batch, Learner
 from supple.methods.activity import mean_magnitudes
-from supple.methods.base import State, check_period
-from supple.methods.renewal import (
-    Moments,
-    Renewing,
-    draw,
-    first_clocks,
-    renew_units_,
-    take_own_steps_,
-    warn_of_optimizer,
-)
+from supple.methods.base import State, at_least
+from supple.methods.renewal import Moments, Renewing, draw, renew_units_, take_own_steps_
 from supple.random import undisturbed_reading
 from supple.units import Inputs, Layer
-from supple.units.surgery import UnitSelection, warn_of_others
+from supple.units.surgery import UnitSelection
 
 ZERO = 1e-8  # a score up to here is none: what is left of an exact 0 after the means
 EPSILON = 1e-9  # a layer that gives nothing has mean 0; its scores are 0, not 0/0
@@ -54,19 +46,8 @@ class ReDo(Renewing):
     revision: int = field(default=2, metadata={"later": True, "absent": 1})
 
     def __post_init__(self) -> None:
-        if not self.threshold >= 0.0:
-            raise ValueError(
-                f"ReDo.threshold is the score up to which a unit is dormant, at least 0; got {self.threshold}."
-            )
-        if self.num_examples < 1:
-            raise ValueError(f"ReDo.num_examples is how many examples are scored, at least 1; got {self.num_examples}.")
-        check_period(self.every, "ReDo.every")
-
-    def init(self, learner: Learner) -> State:
-        layers = self.layers(learner)
-        warn_of_others(learner.units, learner.optimizer, "ReDo", served=layers)
-        warn_of_optimizer(learner.optimizer, self.moments, "ReDo")
-        return first_clocks(learner, layers, self.moments)
+        at_least(0, self.threshold, "ReDo.threshold is the score up to which a unit is dormant")
+        at_least(1, self.num_examples, "ReDo.num_examples is how many examples are scored")
 
     def after_step(self, learner: Learner, state: State) -> None:
         take_own_steps_(learner, state)

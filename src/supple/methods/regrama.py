@@ -10,22 +10,16 @@ from torch import Tensor
 
 from supple import functional as SF
 from supple.learner import Batch, Learner
-from supple.methods.base import State, check_period, non_negative
-from supple.methods.gradient_score import activation_score, commit_scores_, first_scores, gradient_score
+from supple.methods.base import State, non_negative
+from supple.methods.gradient_score import Scored, activation_score, gradient_score
 from supple.methods.redo import draw_bias
-from supple.methods.renewal import (
-    Moments,
-    Renewing,
-    first_clocks,
-    renew_units_,
-    take_own_steps_,
-    warn_of_optimizer,
-)
-from supple.units.surgery import UnitSelection, warn_of_others
+from supple.methods.renewal import Moments, renew_units_
+from supple.units import UnitLayer
+from supple.units.surgery import UnitSelection
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReGraMa(Renewing):
+class ReGraMa(Scored):
     """Renews units whose gradient score is at most ``threshold``, from the first hidden layer to the last.
 
     The score is mean |dL/dw| over a unit's incoming weights, by the gradients of the latest step, over its mean in the
@@ -36,7 +30,6 @@ class ReGraMa(Renewing):
     """
 
     name = "regrama"
-    follows = ("after_backward", "after_step")
     threshold: float = 0.01  # tau; the paper finds up to 0.1 alike
     max_share: float = 1.0
     moments: Moments = "per_entry"
@@ -46,31 +39,15 @@ class ReGraMa(Renewing):
     def __post_init__(self) -> None:
         non_negative(self.threshold, "ReGraMa.threshold is the score up to which a unit is inactive")
         SF.probability(self.max_share, "ReGraMa.max_share is the largest share of a layer renewed at once")
-        check_period(self.every, "ReGraMa.every")
 
-    def init(self, learner: Learner) -> State:
-        layers = self.layers(learner)
-        warn_of_others(learner.units, learner.optimizer, "ReGraMa", served=layers)
-        warn_of_optimizer(learner.optimizer, self.moments, "ReGraMa")
+    def begin(self, learner: Learner, layers: list[UnitLayer]) -> State:
         if self.signal == "activation":
-            learner.gradients  # noqa: B018  # watch them from now on
-        state = first_clocks(learner, layers, self.moments)
-        for layer in layers:
-            state |= first_scores(learner, layer)
-        return state
+            learner.gradients  # noqa: B018  # watch them
+        return {}
 
-    @torch.no_grad()
-    def after_backward(self, learner: Learner, state: State) -> None:
-        for layer in self.layers(learner):  # at each step: at a stage's end a loop may have no gradients any more
-            score_U = activation_score(learner, layer) if self.signal == "activation" else gradient_score(layer)
-            if f"score.{layer.name}" not in state:  # its weights were frozen until now
-                state |= first_scores(learner, layer)
-            state[f"next.score.{layer.name}"].copy_(state[f"score.{layer.name}"] if score_U is None else score_U)
-
-    @torch.no_grad()
-    def after_step(self, learner: Learner, state: State) -> None:
-        take_own_steps_(learner, state)
-        commit_scores_(state)
+    def next_score(self, learner: Learner, layer: UnitLayer, score_U: Tensor) -> Tensor:
+        now_U = activation_score(learner, layer) if self.signal == "activation" else gradient_score(layer)
+        return score_U if now_U is None else now_U
 
     @torch.no_grad()
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:

@@ -35,6 +35,7 @@ from supple.units.surgery import (
     trained_by,
     trained_entries,
     unreached,
+    warn_of_others,
 )
 
 Moments = Literal["per_entry", "keep", "clear"]
@@ -82,6 +83,30 @@ class Renewing(Method):
 
     def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
         return layers_reached(learner, self.layers(learner))
+
+    def init(self, learner: Learner) -> State:
+        layers = self.layers(learner)
+        moments: Moments = getattr(self, "moments", "keep")  # a field of all but CPR
+        of_all = self.begin(learner, layers)
+        warn_of_others(learner.units, learner.optimizer, type(self).__name__, served=layers)
+        warn_of_optimizer(learner.optimizer, moments, type(self).__name__)
+        state = first_clocks(learner, layers, moments) | of_all
+        for layer in layers:
+            state |= self.first_record(layer, learner.device)
+        return state
+
+    def begin(self, learner: Learner, layers: list[UnitLayer]) -> State:
+        """Watch what the method reads from now on; return what it remembers of all layers together."""
+        return {}
+
+    def first_record(self, layer: UnitLayer, device: torch.device) -> State:
+        """What is remembered of a layer's units before the first step that counts for them."""
+        return {}
+
+    def last_seen(self, learner: Learner) -> list[UnitLayer]:
+        """The layers that the last forward passed: another task's head has no step. None at all is an error."""
+        layers = self.layers(learner)
+        return [layer for layer in layers if layer.name in learner.features] or layers[:1]
 
 
 def layers_reached(learner: Learner, layers: list[UnitLayer]) -> tuple[list[str], list[str]]:

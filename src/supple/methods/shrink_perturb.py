@@ -9,7 +9,7 @@ from torch import Tensor
 
 from supple import functional as SF
 from supple.learner import Batch, Learner, forget_
-from supple.methods.base import Method, State, check_period
+from supple.methods.base import Method, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,6 @@ class ShrinkPerturb(Method):
 
     def __post_init__(self) -> None:
         SF.probability(self.shrink, "ShrinkPerturb.shrink is the share of the way back to the initial weights (lambda)")
-        check_period(self.every, "ShrinkPerturb.every")
 
     @torch.no_grad()
     def begin_stage(self, learner: Learner, state: State, data: Iterable[Batch], stage: int) -> None:

@@ -9,18 +9,10 @@ from torch import Tensor
 from supple.activations import relative
 from supple.kernels import renewal as kernels
 from supple.learner import Batch, Learner
-from supple.methods.base import State, check_period
-from supple.methods.renewal import (
-    Moments,
-    Renewing,
-    first_clocks,
-    pass_over_draws,
-    renew_units_,
-    take_own_steps_,
-    warn_of_optimizer,
-)
+from supple.methods.base import State, at_least, decay_rate
+from supple.methods.renewal import Moments, Renewing, pass_over_draws, renew_units_, take_own_steps_
 from supple.units import UnitLayer
-from supple.units.surgery import Entries, UnitSelection, warn_of_others
+from supple.units.surgery import Entries, UnitSelection
 
 SLOTS = 16  # one in so many units of a layer can be renewed in a step; the others wait
 
@@ -49,38 +41,26 @@ class SNR(Renewing):
     every: int | None = None  # optimizer steps between two updates of the thresholds; None: between stages
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.rejection_rate < 1.0:
-            raise ValueError(
-                f"SNR.rejection_rate is the share of silences that are too long, in (0, 1); got {self.rejection_rate}."
-            )
+        decay_rate(self.rejection_rate, "SNR.rejection_rate is the share of silences that are too long")
         if not 1 <= self.min_silence <= self.max_silence:
             raise ValueError(
                 "SNR.min_silence and SNR.max_silence are steps, 1 <= min <= max; "
                 f"got {self.min_silence} and {self.max_silence}."
             )
-        check_period(self.every_stages, "SNR.every_stages")
-        check_period(self.every, "SNR.every")
+        at_least(1, self.every_stages, "SNR.every_stages is a number of stages between two updates of the thresholds")
 
-    def init(self, learner: Learner) -> State:
-        layers = self.layers(learner)
+    def begin(self, learner: Learner, layers: list[UnitLayer]) -> State:
         for layer in layers:
             known = relative(layer.activation)
-            if known is not None and (known.bounded or not known.per_unit or hasattr(layer.activation, "expansion")):
+            if known.bounded or not known.per_unit or hasattr(layer.activation, "expansion"):
                 raise ValueError(
                     f"SNR sees from the sign of its output whether a unit fires, which that of "
                     f"'{layer.name}', {type(layer.activation).__name__}, does not tell. Use ReLU or its relatives."
                 )
-        warn_of_optimizer(learner.optimizer, self.moments, "SNR")
-        learner.features  # noqa: B018  # watch the activations from now on
-        warn_of_others(learner.units, learner.optimizer, "SNR", served=layers)
-        state = first_clocks(learner, layers, self.moments)
-        state["stages"] = torch.zeros((), dtype=torch.int64, device=learner.device)
-        for layer in layers:
-            state |= self.first_record(layer, learner.device)
-        return state
+        learner.features  # noqa: B018  # watch the activations
+        return {"stages": torch.zeros((), dtype=torch.int64, device=learner.device)}
 
     def first_record(self, layer: UnitLayer, device: torch.device) -> State:
-        """What is remembered of a layer's units before their first step."""
         age_U = torch.zeros(layer.num_units, dtype=torch.int64, device=device)
         silences_UA = torch.zeros(layer.num_units, self.max_silence + 2, dtype=torch.int32, device=device)
         return {
@@ -92,8 +72,7 @@ class SNR(Renewing):
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
         take_own_steps_(learner, state)
-        layers = self.layers(learner)
-        for layer in [layer for layer in layers if layer.name in learner.features] or layers[:1]:
+        for layer in self.last_seen(learner):
             if f"age.{layer.name}" not in state:  # its weights were frozen until now
                 state |= self.first_record(layer, learner.device)
             age_U, silences_UA = state[f"age.{layer.name}"], state[f"silences.{layer.name}"]

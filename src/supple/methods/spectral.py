@@ -7,15 +7,15 @@ from torch import Tensor, nn
 
 from supple.activations import is_activation
 from supple.learner import Learner
-from supple.methods.base import Method, State, non_negative
-from supple.methods.matrices import Matrix, matrices, matrices_reached, warn_of_others, with_gradients
+from supple.methods.base import State, non_negative
+from supple.methods.matrices import Matrix, OnMatrices, with_gradients
 
 FIRST_ITERATIONS = 15  # from a random vector; then one a step, as in the paper
 TINY = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spectral(Method):
+class Spectral(OnMatrices):
     """Adds the gradient of strength * [(sigma^2 - 1)^2 + ||b||^2], sigma the largest singular value of each matrix.
 
     The output layer is included, our choice. Scales of norms are drawn to 1 by (g - 1)^2, and their shifts count as
@@ -23,26 +23,26 @@ class Spectral(Method):
     """
 
     name = "spectral"
+    does = "penalises"
     strength: float = 1e-3  # of the authors' grid 1e-2, 1e-3, 1e-4
 
     def __post_init__(self) -> None:
         non_negative(self.strength, "Spectral.strength is the weight of the penalty (lambda)")
 
-    def init(self, learner: Learner) -> State:
-        warn_of_others(learner, (), "Spectral", "penalises the weights of linear and convolutional layers")
-        state: State = {}
-        for matrix in matrices(learner):
-            state |= first_vectors(learner, matrix)
-        return state
-
-    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
-        return matrices_reached(learner, matrices(learner))
+    def first_record(self, learner: Learner, matrix: Matrix) -> State:
+        """The right singular vectors of the weight's largest singular values, nearly."""
+        W_GOI = matrix.of(matrix.weight.detach())
+        shape = (W_GOI.shape[0], W_GOI.shape[2])
+        v_GI = torch.randn(shape, generator=learner.generator, device=W_GOI.device).to(W_GOI.dtype)
+        for _ in range(FIRST_ITERATIONS):
+            _, v_GI = power_step(W_GOI, v_GI)
+        return {f"right.{matrix.name}": v_GI, f"next.right.{matrix.name}": v_GI.clone()}
 
     @torch.no_grad()
     def after_backward(self, learner: Learner, state: State) -> None:
-        for matrix, gradient in with_gradients(matrices(learner)):
+        for matrix, gradient in with_gradients(self.chosen(learner)):
             if f"right.{matrix.name}" not in state:  # it was frozen until now
-                state |= first_vectors(learner, matrix)
+                state |= self.first_record(learner, matrix)
             W_GOI = matrix.of(matrix.weight)
             u_GO, v_GI = power_step(W_GOI, state[f"right.{matrix.name}"])
             state[f"next.right.{matrix.name}"].copy_(v_GI)
@@ -55,18 +55,8 @@ class Spectral(Method):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        for matrix, _ in with_gradients(matrices(learner)):  # a step that is skipped leaves no trace
+        for matrix, _ in with_gradients(self.chosen(learner)):  # a step that is skipped leaves no trace
             state[f"right.{matrix.name}"].copy_(state[f"next.right.{matrix.name}"])
-
-
-def first_vectors(learner: Learner, matrix: Matrix) -> State:
-    """The right singular vectors of a weight's largest singular values, nearly."""
-    W_GOI = matrix.of(matrix.weight.detach())
-    shape = (W_GOI.shape[0], W_GOI.shape[2])
-    v_GI = torch.randn(shape, generator=learner.generator, device=W_GOI.device).to(W_GOI.dtype)
-    for _ in range(FIRST_ITERATIONS):
-        _, v_GI = power_step(W_GOI, v_GI)
-    return {f"right.{matrix.name}": v_GI, f"next.right.{matrix.name}": v_GI.clone()}
 
 
 def power_step(W_GOI: Tensor, v_GI: Tensor) -> tuple[Tensor, Tensor]:

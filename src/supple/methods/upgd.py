@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from supple.learner import Learner
-from supple.methods.base import Method, State, non_negative
+from supple.methods.base import Method, State, learning_rates, non_negative
 from supple.methods.renewal import layers_reached
 from supple.units import UnitLayer, in_dim, out_dim
 from supple.units.surgery import producers_of, renewable_layers, warn_of_others
@@ -111,20 +111,19 @@ class UPGD(Method):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        names = learner.trained()[0]
+        names, thetas, _ = learner.trained()
         if not names:
             return
         state["steps"].copy_(state["next.steps"])
         if self.adaptive:
             free, decayed = self.free_shares(state, names), set(learner.penalised()[0])
-        for group in learner.optimizer.param_groups if self.adaptive else ():
-            for name, theta in learner.own_parameters().items():
-                if name in names and any(theta is one for one in group["params"]):
-                    old = state[f"next.old.{name}"]
-                    step = (theta - old) * (2.0 * free[name].to(theta.dtype) if self.protecting else 1.0)
-                    noise = 2.0 * group["lr"] * state[f"next.noise.{name}"]
-                    decay = self.weight_decay if name in decayed else 0.0
-                    theta.copy_(old * (1.0 - group["lr"] * decay) + step - noise)
+            rates = learning_rates(learner.optimizer)
+            for name, theta in zip(names, thetas, strict=True):
+                rate, old = rates[id(theta)], state[f"next.old.{name}"]
+                step = (theta - old) * (2.0 * free[name].to(theta.dtype) if self.protecting else 1.0)
+                noise = 2.0 * rate * state[f"next.noise.{name}"]
+                decay = self.weight_decay if name in decayed else 0.0
+                theta.copy_(old * (1.0 - rate * decay) + step - noise)
         for key in names if self.per == "weight" else [layer.name for layer in self.rated(learner)]:
             state[f"utility.{key}"].copy_(state[f"next.utility.{key}"])
 
@@ -171,7 +170,8 @@ def spread(learner: Learner, layer: UnitLayer, free: dict[str, Tensor]) -> list[
     if layer.name not in free:
         return []
     weights = [(producer.weight, out_dim(producer)) for producer in producers_of(layer)]
-    vectors = [part for held in (*producers_of(layer), layer.norm) for part in own_vectors(held)]
+    holders = [held for held in (*producers_of(layer), layer.norm) if held is not None]
+    vectors = [part for held in holders for part in held.parameters(recurse=False) if part.dim() == 1]
     owned = {id(p): (p, dim) for p, dim in [*weights, *((vector, 0) for vector in vectors)]}
     return [
         (name, free[layer.name].view([-1 if at == dim else 1 for at in range(p.dim())]))
@@ -179,8 +179,3 @@ def spread(learner: Learner, layer: UnitLayer, free: dict[str, Tensor]) -> list[
         if id(parameter) in owned
         for p, dim in [owned[id(parameter)]]
     ]
-
-
-def own_vectors(module: nn.Module | None) -> list[Tensor]:
-    """The module's parameters with one number a unit."""
-    return [] if module is None else [p for p in module.parameters(recurse=False) if p.dim() == 1]

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from supple.learner import Learner
-from supple.methods.base import Method, State
-from supple.methods.matrices import Matrix, biases, matrices, matrices_reached, warn_of_others
+from supple.methods.base import State
+from supple.methods.matrices import Matrix, OnMatrices, biases, matrices
 from supple.units import in_dim
 
 DEFAULT_SHARE = 0.75  # torch's own start reaches this far into its bound, but for the smallest layers
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeightClipping(Method):
+class WeightClipping(OnMatrices):
     """Clamps weights and biases of linear and convolutional layers to +-kappa times their layer's initial bound.
 
     The bound is 1 / sqrt(fan_in), torch's own, if the initial weights fill it or are 0, else the largest of them, our
@@ -23,6 +23,7 @@ class WeightClipping(Method):
     """
 
     name = "weight_clipping"
+    does = "clamps"
     is_elementwise = True
     kappa: float = 2.0  # of the authors' grid 1 to 5
     clip_output: bool = True
@@ -31,22 +32,17 @@ class WeightClipping(Method):
         if not self.kappa > 0.0:
             raise ValueError(f"WeightClipping.kappa is a multiple of the initial bound, above 0; got {self.kappa}.")
 
-    def init(self, learner: Learner) -> State:
-        warn_of_others(learner, (), "WeightClipping", "clamps the weights of linear and convolutional layers")
-        return {f"bound.{matrix.name}": initial_bound(learner, matrix) for matrix in self.chosen(learner)}
-
-    def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
-        return matrices_reached(learner, self.chosen(learner))
-
     def chosen(self, learner: Learner) -> list[Matrix]:
-        """The matrices that are clamped."""
         return matrices(learner, output=self.clip_output)
+
+    def first_record(self, learner: Learner, matrix: Matrix) -> State:
+        return {f"bound.{matrix.name}": initial_bound(learner, matrix)}
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
         for matrix in self.chosen(learner):
             if f"bound.{matrix.name}" not in state:  # it was frozen until now
-                state[f"bound.{matrix.name}"] = initial_bound(learner, matrix)
+                state |= self.first_record(learner, matrix)
             bound = self.kappa * state[f"bound.{matrix.name}"]
             for parameter in (matrix.weight, *biases(learner, [matrix]).values()):
                 parameter.clamp_(-bound, bound)

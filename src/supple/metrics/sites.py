@@ -21,7 +21,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 from torch.utils._pytree import tree_leaves
 
-from supple.activations import computes_one_of, draws, is_activation, writes_in_place
+from supple.activations import computes_one_of, is_activation, relative, writes_in_place
 from supple.units import UnitGraph
 
 SiteChoice = UnitGraph | Iterable[str] | None
@@ -327,7 +327,7 @@ def deaf_recorder() -> SiteRecorder:
 
 def mean_output(module: nn.Module, z: Tensor, output: Tensor) -> Tensor:
     """Return h; its mean if the activation draws masks: a unit that one batch's masks silence is not dormant."""
-    if not (module.training and draws(module)):
+    if not (module.training and relative(module).draws):
         return batched(output.detach())
     module.training = False
     try:

@@ -107,18 +107,17 @@ class GramaRatio(Metric):
         layers = [layer for layer in map(observation.layers.get, names) if layer is not None and is_layer(layer)]
         found = [(at.weight.grad, out_dim(at)) for at in layers if at.weight.grad is not None]
         scores = [gradient_scores(gradient.movedim(dim, 0)) for gradient, dim in found]
-        return {"grama_ratio": share_up_to(torch.cat(scores), self.threshold)} if scores else {}
+        if not scores:
+            return {}
+        all_scores = torch.cat(scores)
+        share = (all_scores <= self.threshold).double().mean().item() if all_scores.isfinite().all() else math.nan
+        return {"grama_ratio": share}
 
 
 def gradient_scores(gradient: Tensor) -> Tensor:
     """Each row's mean |entry| over the mean of all rows, in float64; 0 if all entries are 0."""
     size_U = gradient.double().abs().flatten(1).mean(1).cpu()
     return size_U / size_U.mean() if size_U.any() else size_U
-
-
-def share_up_to(scores: Tensor, threshold: float) -> float:
-    """The share of scores of at most the threshold; NaN if one is no number."""
-    return (scores <= threshold).double().mean().item() if scores.isfinite().all() else math.nan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,8 +94,7 @@ def without_write_back(nodes: list[Node]) -> list[Node]:
 
 def is_activation(module: nn.Module) -> bool:
     """Whether the module is an activation that gives each unit what it makes of that unit alone."""
-    known = relative(module)
-    return activations.is_activation(module) and (known is None or known.per_unit)
+    return activations.is_activation(module) and relative(module).per_unit
 
 
 def bends(graph: Graph, nodes: list[Node]) -> bool:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from supple.activations import averages_pools
+from supple.activations import relative
 from supple.convert.pools import AveragePool2d
 from supple.fields import Checked
 
@@ -37,4 +37,4 @@ def halved(width: int, activation: Activation) -> int:
 
 def pool_after(activation: Activation) -> nn.Module:
     """Halves height and width: by the mean if large values are not the important ones, else by the maximum."""
-    return AveragePool2d(2) if averages_pools(activation()) else nn.MaxPool2d(2)
+    return AveragePool2d(2) if relative(activation()).averages_pools else nn.MaxPool2d(2)
