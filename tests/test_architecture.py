@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # Each entry may import the ones before it, never those after. Entries in one tuple do not import each other.
 LIBRARY = [
-    ("version", "random", "fields", "processes", "remedies"),
+    ("version", "random", "fields", "processes", "remedies", "saved"),
     ("unchanged",),
     ("kernels",),
     ("functional",),

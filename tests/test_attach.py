@@ -19,6 +19,7 @@ from supple.methods import (
     DASH,
     L2,
     SEWC,
+    CChain,
     FullReset,
     HareTortoise,
     HeadReset,
@@ -622,3 +623,59 @@ def test_first_forward_with_other_tensors_in_place_of_the_parameters_is_no_start
     others = made(CBP())
     with pytest.raises(ValueError, match=r"CBP traces the network.*attach\(..., example_input=x\)"):
         by_function(*others, *DATA[0])
+
+
+class OwnStep(torch.optim.SGD):
+    """Its step calls torch's, which has hooks as soon as an SGD was made."""
+
+    def step(self, closure=None):
+        return super().step(closure)
+
+
+@pytest.mark.parametrize("with_closure", [False, True])
+def test_step_that_calls_that_of_its_parent_class_is_one_step(with_closure):
+    torch.optim.SGD(network().parameters())
+    ends = []
+    for optimizer in (torch.optim.SGD, OwnStep):
+        model, steps, plasticity = made(L2(strength=1.0), optimizer=lambda m, kind=optimizer: kind(m.parameters(), 0.1))
+
+        def closure(model=model, steps=steps):
+            steps.zero_grad()
+            loss = loss_of(model(DATA[0][0]), DATA[0][1])
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            if with_closure:
+                steps.step(closure)
+            else:
+                closure()
+                steps.step()
+        assert plasticity.num_steps == 3
+        ends.append(model)
+    assert_same(*ends)
+
+
+def of_two(model, other):
+    return torch.optim.Adam([*model.parameters(), *other.parameters()], 1e-2)
+
+
+def test_model_that_is_frozen_at_first_is_seen_in_training():
+    model, other = network().requires_grad_(False), network()
+    optimizer = of_two(model, other)
+    plasticity = attach(model, optimizer, CChain(strength=1.0))
+    for x, y in DATA[:3]:
+        model(x)
+        plain(other, optimizer, plasticity, x, y)
+    model.requires_grad_(True)
+    train((model, optimizer, plasticity), DATA[3:6])
+    assert plasticity.num_acts == [6]
+
+
+def test_frozen_network_is_refused_in_words_that_say_so():
+    model, other = network().requires_grad_(False), network()
+    attach(model, of_two(model, other), CBP())
+    with pytest.raises(ValueError, match="its weights are frozen"):
+        model(DATA[0][0])
+    with pytest.raises(ValueError, match="'4': it is frozen"):
+        attach(model, of_two(model, other), HeadReset(), example_input=DATA[0][0])

@@ -22,8 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from supple import Learner
-from supple.attach import period_of
-from supple.methods.base import HOOKS, Method
+from supple.methods.base import HOOKS, Method, period_of
 from supple_lab.bench.methods import CASES, methods_at_defaults
 from supple_lab.models.mlp import MLP
 

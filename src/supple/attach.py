@@ -18,12 +18,13 @@ from torch import Tensor, nn
 
 from supple.fields import checked, shown
 from supple.inputs import UNSEEN, copied, first_two, inputs_of, num_examples_of
-from supple.learner import Batch, Learner, NoExampleInput, check_optimizer, restore_
-from supple.methods.base import BETWEEN_STAGES, HOOKS, IN_A_STEP, Method, State
+from supple.learner import Batch, Learner, NoExampleInput, check_optimizer, holds_any
+from supple.methods.base import BETWEEN_STAGES, HOOKS, IN_A_STEP, Method, State, period_of, reads_recent
 from supple.methods.chain import Chain
 from supple.methods.recent_inputs import adopt_rooms_
 from supple.processes import check_shards
-from supple.taps import InputTap, ReadInputs
+from supple.saved import restore_
+from supple.taps import InputTap, ReadInputs, is_inside_step
 from supple.unchanged import undisturbed
 from supple.units import Inputs
 
@@ -204,10 +205,10 @@ class Plasticity:
 
     def _restore(self) -> None:
         model = self.learner.model
-        parts = [name for named in (model.named_modules(), model.named_parameters()) for name, _ in named]
+        kinds = [dict(named).keys() for named in (model.named_modules(), model.named_parameters())]
         for state, saved in zip(self._states or (), self._saved or (), strict=False):
             adopt_rooms_(state, saved)
-            restore_(state, saved, parts=parts, device=self.learner.device)
+            restore_(state, saved, kinds=kinds, device=self.learner.device)
 
     def pause(self) -> None:
         """Do nothing in the optimizer's steps until ``optimizer`` is set."""
@@ -276,6 +277,8 @@ class Plasticity:
         ]
 
     def _before_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if is_inside_step(optimizer):
+            return None
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if closure is not None:  # Lightning, LBFGS: the backward happens inside the step
             return (args[0],), {**kwargs, "closure": partial(self._edited, closure)}
@@ -299,6 +302,8 @@ class Plasticity:
         return loss
 
     def _after_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if is_inside_step(optimizer):
+            return
         is_skipped, self._is_edited, self._is_skipped, self._stream = self._is_skipped, False, False, None
         if not is_skipped:
             self._act()
@@ -340,7 +345,7 @@ class Plasticity:
 
     def see_inputs(self, inputs: Inputs) -> None:
         """Take the inputs of a training forward. A hook calls it; call it yourself if the model's forward is not."""
-        if not num_examples_of(inputs) or not (self._states or self.learner.own_parameters()):
+        if not num_examples_of(inputs) or not (self._states or holds_any(self.optimizer, self.learner.model)):
             return  # torch.func has other tensors in place of the parameters
         if self._states is None:
             self.learner.example_input = inputs
@@ -361,16 +366,6 @@ class Plasticity:
         num_kept = sum(map(num_examples_of, self._recent))
         while self._recent and num_kept - num_examples_of(self._recent[0]) >= num_wanted:
             num_kept -= num_examples_of(self._recent.popleft())
-
-
-def period_of(method: Method) -> int | None:
-    """Every how many optimizer steps a method acts that else acts between stages."""
-    return None if method.counts_steps else getattr(method, "every", None)
-
-
-def reads_recent(method: Method) -> bool:
-    """Whether the method acts every so many steps, on the latest inputs."""
-    return period_of(method) is not None and hasattr(method, "num_examples")
 
 
 def checked_methods(methods: object, way_out: str = "use convert(model, {activation})") -> tuple[Method, ...]:

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from supple.attach import Plasticity
 from supple.fields import shown
-from supple.learner import shape_of
 from supple.metrics.observe import eager
 from supple.metrics.sites import plain_name
+from supple.saved import shape_of
 from supple.unchanged import twin_of
 
 NUM_FRESH = 5  # networks, if they can be made

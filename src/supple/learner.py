@@ -3,7 +3,7 @@
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -15,55 +15,12 @@ from supple.fields import checked, shown
 from supple.inputs import described, pair_of, placed, refusal
 from supple.layers import TRAINED_SHAPES, give_widths_
 from supple.processes import process_group_of
+from supple.saved import restore_
 from supple.taps import FeatureTap, GradientTap, InputTap
 from supple.units import Inputs, Layer, UnitGraph, UnitLayer, is_layer, trace_units
 from supple.units.surgery import trained_by
 
 Batch = tuple[Inputs, Tensor]
-Named = Mapping[str, Tensor]
-
-
-def restore_(
-    tensors: dict[str, Tensor], saved: Named, *, parts: Sequence[str] = (), device: torch.device | None = None
-) -> None:
-    """Give the tensors their saved values, or say what does not fit.
-
-    A method remembers something of one of the ``parts`` of a network since that is trained. What it remembers of a part
-    that was frozen when it was attached comes from the checkpoint; of one that was frozen then, it is forgotten.
-    """
-    late, early = late_in(saved, tensors, parts), late_in(tensors, saved, parts)
-    names = (tensors.keys() | saved.keys()) - late - early
-    unlike = [name for name in names if shape_of(tensors, name) != shape_of(saved, name)]
-    if unlike:
-        raise ValueError(
-            "the checkpoint is of another network, another version of supple or other settings of the method: "
-            f"'{min(unlike)}' has the shape {shape_of(saved, min(unlike))} in it, and "
-            f"{shape_of(tensors, min(unlike))} here."
-        )
-    for name in early:  # a method begins with it as the part's first step comes
-        del tensors[name]
-    for name, tensor in tensors.items():
-        tensor.copy_(saved[name])
-    tensors |= {name: saved[name].to(device, copy=True) for name in late}
-
-
-def late_in(tensors: Named, others: Named, parts: Iterable[str]) -> set[str]:
-    """The names of tensors of a part that the others have nothing of yet, because it is frozen there."""
-    return {
-        name
-        for part in parts
-        for name in tensors.keys() - others.keys()
-        if part and name.endswith(f".{part}")
-        # Not another setting: the others have the same of another part, or nothing of this one.
-        if any(other.startswith(name.removesuffix(part)) for other in others)
-        or not any(other.endswith(f".{part}") for other in others)
-    }
-
-
-def shape_of(tensors: Named, name: str) -> tuple[int, ...] | None:
-    """The shape of a tensor; None if there is none of that name."""
-    return tuple(tensors[name].shape) if name in tensors else None
-
 
 REMEMBER_ZEROS = tuple(getattr(torch.optim, name) for name in ("Adam", "AdamW", "Adamax", "Adadelta", "RMSprop"))
 
@@ -106,12 +63,17 @@ def check_optimizer(optimizer: Any, model: nn.Module) -> None:
             f"Learner.optimizer must be a torch optimizer, e.g. torch.optim.Adam(model.parameters()); "
             f"got {shown(optimizer)}."
         )
-    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    if not any(id(parameter) in held for parameter in model.parameters()):
+    if not holds_any(optimizer, model):
         raise ValueError(
             "Learner's optimizer trains none of the model's parameters; make it from the same model, e.g. "
             "torch.optim.Adam(model.parameters())."
         )
+
+
+def holds_any(optimizer: Any, model: nn.Module) -> bool:
+    """Whether the optimizer has any of the model's parameters, frozen ones too."""
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    return any(id(parameter) in held for parameter in model.parameters())
 
 
 class NoExampleInput(ValueError):
@@ -125,8 +87,8 @@ class Learner:
     name as they are then. ``generator`` is the method's own random stream: what a method draws disturbs neither data
     order nor masks. Both are in ``state_dict``; a training that is to go on later saves it with the method's state.
 
-    Give ``optimizer`` the new one where the training makes a new one. A layer in place of another is found as soon as
-    the optimizer trains it; if its shape is another, methods that remember weights need a new Learner.
+    Give ``optimizer`` the new one where the training makes a new one. A model whose layers are exchanged for others
+    needs a new Learner: this one refuses to go on as soon as the optimizer trains the new ones.
 
     ``process_group`` are the processes that train copies of the model; read from DistributedDataParallel if it is not
     given. If the wrapper is around a larger model, pass its ``process_group``.
@@ -237,6 +199,7 @@ class Learner:
     @property
     def units(self) -> UnitGraph:
         """The unit graph, traced from ``example_input`` on first use; set it to bring one of your own."""
+        self.own_parameters()  # looks whether layers are others by now
         if self._units is None:
             if self.example_input is None:
                 raise NoExampleInput(
@@ -248,7 +211,7 @@ class Learner:
 
     @units.setter
     def units(self, graph: UnitGraph) -> None:
-        self._units, self._layers = graph, {}
+        self._units = graph
 
     @property
     def features(self) -> dict[str, Tensor]:
@@ -312,14 +275,17 @@ class Learner:
 
     def _walk(self) -> None:
         """Look for the model's parameters and layers; this takes longer than the rest of a small step."""
+        named = {id(parameter): (name, parameter) for name, parameter in self.model.named_parameters()}
+        if named.keys() == self._named.keys():
+            return  # what is new to the optimizer is another model's
         layers = {name: module for name, module in self.model.named_modules() if is_layer(module)}
-        if self._layers and layers != self._layers:  # such as a head in place of another
-            self._units = None
-        self._layers = layers
-        self._named = {id(parameter): (name, parameter) for name, parameter in self.model.named_parameters()}
-        for name, parameter in self._named.values():
-            if shape_of(self.initial, name) not in (None, parameter.shape):
-                del self.initial[name]  # of what it replaces
+        for name, layer in self._layers.items():
+            if layers.get(name, layer) is not layer:
+                raise ValueError(
+                    f"'{name}' is another layer than when the method was attached, which knows only the one before. "
+                    "Attach it again: plasticity.detach(), then attach(model, optimizer, ...)."
+                )
+        self._layers, self._named = layers, named
         activations = (part for part in self.model.modules() if isinstance(part, TRAINED_SHAPES))
         self._shapes = {id(parameter) for part in activations for parameter in part.parameters()}
 
@@ -332,7 +298,9 @@ class Learner:
 
     def layers(self) -> dict[str, Layer]:
         """The model's linear and convolutional layers by name, in the order in which it registers them."""
-        self.own_parameters()  # looks for them if the optimizer trains others by now
+        self.own_parameters()  # looks whether they are others by now
+        if not self._named:  # all is frozen
+            self._walk()
         return self._layers
 
     def trained(self) -> tuple[list[str], list[Tensor], list[Tensor]]:

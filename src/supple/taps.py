@@ -1,7 +1,8 @@
 """Taps: forward hooks that keep what a network is trained on, what its activations give, and their gradients."""
 
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -69,3 +70,17 @@ class GradientTap(Tap):
 
     def keep(self, gradient: Tensor) -> None:
         self.gradients[self.site] = gradient.detach()
+
+
+STEP = cast(Any, torch.optim.Optimizer.profile_hook_step(len)).__code__  # what calls the hooks of a step
+
+
+def is_inside_step(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a hook is called for the step of a parent class, which the optimizer's own step calls."""
+    if torch.compiler.is_compiling():
+        return False
+    frame, num_steps = sys._getframe(1), 0
+    while frame is not None and num_steps < 2:
+        num_steps += frame.f_code is STEP and frame.f_locals.get("self") is optimizer
+        frame = cast(Any, frame.f_back)
+    return num_steps == 2

@@ -3,13 +3,13 @@
 import copy
 import functools
 import itertools
-import math
 
 import pytest
 import torch
 from torch import nn
 
 from supple import Learner, attach, methods
+from supple.units import trace_units
 from test_attach import DATA, STAGES, adam, assert_same, attached, by_hand, loss_of, made, network, train
 from test_attach import METHODS as OLDER
 from test_every_method import METHODS as EVERY
@@ -185,40 +185,51 @@ def with_another_head(parts, num_classes, optimizer=adam):
     return model, plasticity.optimizer, plasticity
 
 
+ACTING = [methods.FIRE(), methods.HeadReset(), methods.L2Init(), methods.L2(), methods.CBP(), methods.ReDo()]
+
+
 @pytest.mark.parametrize("num_classes", [3, 5])
-def test_a_layer_in_place_of_another_is_acted_on(num_classes):
-    model, _, plasticity = with_another_head(made(methods.FIRE(), example=True), num_classes)
-    before = model[4].weight.detach().clone()
-    plasticity.begin_stage(DATA)
-    assert not torch.equal(before, model[4].weight)
-
-
-@pytest.mark.parametrize(
-    "method",
-    [methods.HeadReset(), methods.L2Init(), methods.ShrinkPerturb(), methods.FullReset(), methods.L2()],
-    ids=lambda method: method.name,
-)
-def test_a_layer_of_another_shape_in_place_of_one_stays_or_is_refused_by_name(method):
-    model, *_, plasticity = parts = with_another_head(made(method, example=True), 5)
-    before = model[4].weight.detach().clone()
-    try:
-        train(parts, DATA[:1])
-        before = model[4].weight.detach().clone()
-        plasticity.begin_stage(DATA)
-        assert method.name in ("full_reset", "l2")
-    except ValueError as error:
-        assert "'4.weight' is not among the parameters that the model had" in str(error)  # noqa: PT017
-    assert torch.equal(before, model[4].weight)
-
-
-@pytest.mark.parametrize("optimizer", [adam, lambda model: torch.optim.SGD(model.parameters(), 0.1)])
-@pytest.mark.parametrize("num_classes", [3, 5])
-def test_units_are_cut_off_from_a_head_that_came_in_place_of_another(num_classes, optimizer):
-    parts = made(methods.ReDo(threshold=math.inf), example=True, optimizer=optimizer)
+@pytest.mark.parametrize("method", [*ACTING, methods.CBP(residual="all")], ids=str)
+def test_a_layer_in_place_of_another_is_refused_by_name(method, num_classes):
+    """What methods remember, and the units that they traced, are those of the layer that is gone."""
+    parts = made(method, example=True)
     train(parts, DATA[:2])
-    model, _, plasticity = with_another_head(parts, num_classes, optimizer)
-    plasticity.end_stage(DATA[:2])
-    assert not model[4].weight.any()
+    parts[2].end_stage(DATA[:2])
+    model, optimizer, plasticity = with_another_head(parts, num_classes)
+
+    def go_on():
+        plasticity.begin_stage(DATA)
+        train((model, optimizer, plasticity), DATA[2:4])
+
+    with pytest.raises(ValueError, match=r"'4' is another layer than when the method was attached.*Attach it again"):
+        go_on()
+    plasticity.detach()
+    plasticity = attach(model, optimizer, method, example_input=DATA[0][0])
+    go_on()
+
+
+def test_a_layer_that_comes_beside_the_others_is_no_exchange():
+    model, optimizer, plasticity = made(methods.L2(), example=True)
+    train((model, optimizer, plasticity), DATA[:2])
+    model.add_module("5", nn.Linear(3, 3))
+    optimizer.add_param_group({"params": model[5].parameters()})
+    train((model, optimizer, plasticity), DATA[2:4])
+    assert plasticity.num_acts == [4]
+
+
+def test_layers_are_known_with_a_unit_graph_of_ones_own():
+    model = network()
+    learner = Learner(model, adam(model), example_input=DATA[0][0])
+    learner.units = trace_units(model, DATA[0][0])
+    assert list(learner.layers()) == ["0", "2", "4"]
+
+
+@pytest.mark.parametrize("per", [("weight", "unit"), ("unit", "weight")])
+def test_what_was_saved_of_weights_is_not_taken_for_that_of_units(per):
+    theirs, own = (made(methods.UPGD(per=one), example=True) for one in per)
+    train(theirs, DATA[:4])
+    with pytest.raises(ValueError, match="other settings of the method"):
+        own[2].load_state_dict(theirs[2].state_dict())
 
 
 def test_a_method_that_refuses_the_network_in_its_first_forward_refuses_it_again():

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from supple.attach import Plasticity, attach, checked_methods
 from supple.integrations.stage_data import StageData
-from supple.learner import shape_of
 from supple.methods.base import Method
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
+from supple.saved import shape_of
 from supple.units import trace_units
 
 try:
@@ -119,6 +119,7 @@ def follow_growth_(plasticity: Plasticity) -> None:
     if not grown:
         return
     learner.initial |= {name: widened(learner.initial.get(name), tensors[name]) for name in grown}
+    learner._layers = {}  # the classifier is another
     if learner._units is not None and learner.example_input is not None:
         learner.units = trace_units(learner.model, learner.example_input)
     for method, state in zip(plasticity.methods, plasticity.states, strict=True):

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.attach import Plasticity, attach, checked_methods, period_of, unwrapped
+from supple.attach import Plasticity, attach, checked_methods, unwrapped
 from supple.convert import is_compiled
 from supple.inputs import inputs_of
 from supple.integrations.stage_data import AsBatch, StageData, StageLength, pair
-from supple.methods.base import Method
+from supple.methods.base import Method, period_of
 from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
 from supple.processes import check_shards, process_group_of

@@ -183,6 +183,16 @@ def expect_hooks(method: Method, learner: Learner) -> None:
     learner.optimizer.register_step_post_hook(check)
 
 
+def period_of(method: Method) -> int | None:
+    """Every how many optimizer steps a method acts that else acts between stages."""
+    return None if method.counts_steps else getattr(method, "every", None)
+
+
+def reads_recent(method: Method) -> bool:
+    """Whether the method acts every so many steps, on the latest inputs."""
+    return period_of(method) is not None and hasattr(method, "num_examples")
+
+
 def non_negative(value: float, what: str) -> float:
     """The value if it is a finite number of at least 0, or an error that says what it stands for."""
     if not 0.0 <= value < math.inf:

@@ -78,7 +78,6 @@ class Renewing(Method):
 
     def layers(self, learner: Learner) -> list[UnitLayer]:
         """The layers whose units are renewed."""
-        learner.own_parameters()  # units are traced again if there are other layers by now
         return renewable_layers(learner.units, learner.optimizer, type(self).__name__)
 
     def reach(self, learner: Learner) -> tuple[list[str], list[str]]:

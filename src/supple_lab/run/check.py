@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from supple.attach import period_of
 from supple.layers import give_widths_
 from supple.methods import Chain, FullReset, Method
+from supple.methods.base import period_of
 from supple.random import held_masks, kept_default_generators
 from supple_lab.data.base import Dataset, Facts
 from supple_lab.data.digits import Digits

@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple.attach import Plasticity, period_of
+from supple.attach import Plasticity
 from supple.kernels.cuda_seed import begin_captured_step
 from supple.learner import Learner, starts_from_zeros
+from supple.methods.base import period_of
 from supple_lab.data.base import Examples
 from supple_lab.precision import Numerics
 from supple_lab.run.capture import Graph, Pool
