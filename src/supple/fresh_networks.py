@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from supple.attach import Plasticity
 from supple.fields import shown
 from supple.metrics.observe import eager
-from supple.metrics.sites import plain_name
-from supple.saved import shape_of
+from supple.saved import plain_name, shape_of
 from supple.unchanged import twin_of
 
 NUM_FRESH = 5  # networks, if they can be made

@@ -13,9 +13,10 @@ from supple.activations import RECURRENT, never_silent
 from supple.metrics.base import Metric, measure
 from supple.metrics.observe import Observation, singular_values
 from supple.metrics.rank import EffectiveRank, srank
-from supple.metrics.sites import Site, plain_name
+from supple.metrics.sites import Site
 from supple.metrics.units import binary_entropy, dormant_mask, dormant_scores, saturated_mask
 from supple.metrics.weights import dead_rows, is_trained, joint_norm
+from supple.saved import plain_name
 
 WIDTH, NAME_WIDTH = 100, 20
 COLUMNS = {

@@ -21,6 +21,8 @@ def restore_(
     remembers of a part that was frozen when it was attached comes from the checkpoint; of one that was frozen then, it
     is forgotten.
     """
+    own = {plain_name(name): name for name in tensors}
+    saved = {own.get(plain_name(name), name): tensor for name, tensor in saved.items()}
     late, early = late_in(saved, tensors, kinds), late_in(tensors, saved, kinds)
     names = (tensors.keys() | saved.keys()) - late - early
     unlike = [name for name in names if shape_of(tensors, name) != shape_of(saved, name)]
@@ -57,3 +59,8 @@ def late_in(tensors: Named, others: Named, kinds: Iterable[Collection[str]]) -> 
 def shape_of(tensors: Named, name: str) -> tuple[int, ...] | None:
     """The shape of a tensor; None if there is none of that name."""
     return tuple(tensors[name].shape) if name in tensors else None
+
+
+def plain_name(name: str) -> str:
+    """The name of a module or parameter as it was before torch.compile."""
+    return name.replace("_orig_mod.", "")

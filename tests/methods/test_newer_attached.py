@@ -232,6 +232,26 @@ def test_what_was_saved_of_weights_is_not_taken_for_that_of_units(per):
         own[2].load_state_dict(theirs[2].state_dict())
 
 
+@pytest.mark.parametrize("method", [methods.CBP(), methods.L2Init(), methods.SEWC()], ids=lambda method: method.name)
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_what_was_saved_of_a_compiled_model_is_that_of_the_plain_one(method, is_compiled):
+    def attached_to(model, compiled):
+        seen = torch.compile(model, backend="eager") if compiled else model
+        optimizer = adam(model)
+        return seen, optimizer, attach(seen, optimizer, method, example_input=DATA[0][0])
+
+    torch.compiler.reset()  # what others compiled of the same layers has none of our hooks
+    ours, theirs = network(), network()
+    saved, resumed = attached_to(ours, is_compiled), attached_to(theirs, not is_compiled)
+    train(saved, DATA[:4])
+    theirs.load_state_dict(ours.state_dict())
+    for part, other in zip(resumed[1:], saved[1:], strict=True):
+        part.load_state_dict(copy.deepcopy(other.state_dict()))
+    for parts in (saved, resumed):
+        train(parts, DATA[4:8])
+    assert_same(ours, theirs)
+
+
 def test_a_method_that_refuses_the_network_in_its_first_forward_refuses_it_again():
     model, *_ = made(methods.HeadReset(layers=9))
     for _ in range(2):

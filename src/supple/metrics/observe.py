@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from supple.metrics.sites import NO_SITE, Site, SiteChoice, SiteRecorder, activation_sites, plain_name
+from supple.metrics.sites import NO_SITE, Site, SiteChoice, SiteRecorder, activation_sites
 from supple.random import kept_default_generators
+from supple.saved import plain_name
 from supple.unchanged import eager_code, evaluation_mode
 
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]  # one tensor, or the positional or named arguments of the forward

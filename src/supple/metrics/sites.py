@@ -22,6 +22,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.utils._pytree import tree_leaves
 
 from supple.activations import computes_one_of, is_activation, relative, writes_in_place
+from supple.saved import plain_name
 from supple.units import UnitGraph
 
 SiteChoice = UnitGraph | Iterable[str] | None
@@ -38,11 +39,6 @@ NO_SITE = (
     "(F.relu) leave nothing to hook: supple.convert(model, nn.ReLU()) makes modules of them. "
     "If the activations are modules of your own, name them: sites=['block1.act', ...]."
 )
-
-
-def plain_name(name: str) -> str:
-    """Return the name of a module or parameter as it was before torch.compile."""
-    return name.replace("_orig_mod.", "")
 
 
 def activation_sites(model: nn.Module, choice: SiteChoice = None) -> dict[nn.Module, str]:
