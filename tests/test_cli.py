@@ -84,7 +84,7 @@ def test_method_named_twice_is_run_and_counted_once():
         (["run", "quickstart", "--seeds", "0"], "--seeds must be at least 1; got 0."),
         (["run", "quickstart", "--jobs", "0"], "--jobs must be at least 1; got 0."),
         (["list", "runs"], "needs the folder of the runs: --out DIR."),
-        (["report", "quickstart", "--out", "nowhere"], "holds no runs."),
+        (["report", "quickstart", "--out", "nowhere"], "nowhere does not exist, so it holds no runs."),
         (["run", "quickstart", "--scale", "huge"], "supple: invalid choice 'huge' for argument"),
         (["run", "quickstart", "--scale", "huge"], "Expected one of ('smoke', 'quick', 'paper', 'full')."),
         (["run", "quickstart", "--seeds", "many"], "supple: --seeds must be a whole number or None; got 'many'."),

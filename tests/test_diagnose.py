@@ -165,6 +165,14 @@ def test_weights_that_stay_for_want_of_a_gradient_are_not_charged_to_the_learnin
     assert found.not_asked["learning rate too low"].startswith("what the optimizer has gets no gradient")
 
 
+def test_one_direction_is_not_called_directions():
+    network = mlp()
+    network[2].weight.data.zero_()[0] = 1.0
+    network[2].bias.data.zero_()
+    evidence = supple.diagnose(network, DIGITS[0], fresh=mlp).evidence["rank collapse"]
+    assert evidence.startswith("Layer 2 has 1 direction, in fresh networks ")
+
+
 def test_layer_whose_input_has_collapsed_is_not_the_one_named():
     network = nn.Sequential(*mlp()[:4], *mlp(num_inputs=64)[2:])
     network[2].weight.data.copy_(torch.outer(torch.ones(64), torch.randn(64)))

@@ -129,7 +129,7 @@ def parametrized(model):
 def test_network_without_renewable_units_is_refused_with_the_reason_and_a_way_out(hindered, reason):
     model = three_units()
     optimizer = torch.optim.SGD(model.parameters())
-    graph = UnitGraph((hindered(model),), ("F.relu in the forward of Net",))
+    graph = UnitGraph((hindered(model),), ("F.relu in the forward of Net.",))  # a sentence
     with pytest.raises(ValueError, match="^ReDo makes single hidden units new") as refusal:
         surgery.renewable_layers(graph, optimizer, "ReDo")
     assert f"({reason}; F.relu in the forward of Net)" in str(refusal.value)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from supple.monitor_table import Reading
+from supple.monitor_table import Reading, directions
 
 WATCH, LIKELY = 1, 2
 LASTING = 3  # readings in a row
@@ -149,7 +149,7 @@ def in_words(key: str, now: float, start: float) -> tuple[str, str]:
     if key == "dormant":
         return shares.format(what="units never fire"), "units that never fire do not learn"
     if key == "srank":
-        text = f"its activations have {now:.0f} directions, {start:.0f} at step {{step}}"
+        text = f"its activations have {directions(now)}, {start:.0f} at step {{step}}"
         return text, "the layers behind it can tell fewer inputs apart"
     grown = f"its weights are {now / start:.1f} times as large as at step {{step}}"
     return grown, "the larger they are, the less a step changes"

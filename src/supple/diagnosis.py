@@ -22,7 +22,7 @@ from supple.layers import give_widths_
 from supple.learner import check_optimizer
 from supple.metrics.observe import eager
 from supple.metrics.sites import NO_SITE
-from supple.monitor_table import short_names, wrapped
+from supple.monitor_table import directions, short_names, wrapped
 from supple.random import kept_default_generators
 from supple.remedies import ARENA, CONSEQUENCES, REMEDIES, Remedy
 from supple.unchanged import undisturbed
@@ -291,7 +291,7 @@ def found_in_layers(layers: dict[str, LayerDiagnosis], normed: set[str]) -> dict
 def sentence(cause: str, name: str, layer: LayerDiagnosis, *, is_normed: bool) -> str:
     now, fresh = layer.now, layer.fresh
     if cause in ("dead units", "rank collapse") and "rank" not in now:
-        now_has = f"has {now['input rank']:.0f} directions" if now["input rank"] else "is 0 for the whole batch"
+        now_has = f"has {directions(now['input rank'])}" if now["input rank"] else "is 0 for the whole batch"
         spread = span(fresh["input rank"], ".0f")
         return f"The input of layer {name} {now_has}; in fresh networks it has {spread} directions."
     if cause == "dead units":
@@ -304,7 +304,7 @@ def sentence(cause: str, name: str, layer: LayerDiagnosis, *, is_normed: bool) -
     if cause == "rank collapse":
         given = f"; its input has {now['input rank']:.0f}" if "input rank" in now else ""
         spread = span(fresh["rank"], ".0f")
-        return f"Layer {name} has {now['rank']:.0f} directions, in fresh networks {spread}{given}."
+        return f"Layer {name} has {directions(now['rank'])}, in fresh networks {spread}{given}."
     if cause == "weight growth":
         growth = now["weight"] / max(fresh["weight"][1], TINY)
         text = f"The weights of layer {name} are {growth:.3g} times a fresh network's."

@@ -214,6 +214,11 @@ def number(value: float | None) -> str:
     return f"{value:{'.0e' if not 0.01 <= size < 1e5 else '.2g' if size < 1 else '.3g' if size < 100 else '.0f'}}"
 
 
+def directions(rank: float) -> str:
+    number = f"{rank:.0f}"
+    return f"{number} direction" if number == "1" else f"{number} directions"
+
+
 def wrapped(text: str, indent: int) -> str:
     return textwrap.fill(text, WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 

@@ -169,8 +169,10 @@ def kind_of(base: type) -> str:
 
 def no_such(kind: str, name: str, names: Iterable[str]) -> str:
     names = list(names)
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
+    shared = name[: name.rfind(".") + 1] or "--"  # common to all options, so it makes none of them likelier
+    by_end = {known.removeprefix(shared): known for known in names}
+    close = difflib.get_close_matches(name.removeprefix(shared), by_end, n=1)
+    hint = f" Did you mean '{by_end[close[0]]}'?" if close else ""
     return f"no {kind} named '{name}'.{hint} Known: {', '.join(names)}."
 
 

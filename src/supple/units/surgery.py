@@ -63,7 +63,8 @@ def renewable_layers(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: st
     layers = [layer for layer in graph if not hindrance(layer, trained)]
     if layers:
         return layers
-    reasons = [f"'{layer.name}': {hindrance(layer, trained)}" for layer in graph] + list(graph.skipped)
+    reasons = [f"'{layer.name}': {hindrance(layer, trained)}" for layer in graph]
+    reasons += [words.rstrip(".") for words in graph.skipped]
     raise ValueError(
         f"{who} makes single hidden units new, and this network has none where that can be done "
         f"({'; '.join(reasons) or 'it has no hidden layer'}). Use a method that needs no units, such as L2Init or "

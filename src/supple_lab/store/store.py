@@ -93,7 +93,7 @@ def format_of(root: Path) -> int:
     except (WrongContent, ValueError, KeyError, TypeError, RecursionError):
         written_by = "damaged"
     if written_by is None:
-        what = "holds no runs" if root.exists() else "does not exist, so that it holds no runs"
+        what = "holds no runs" if root.exists() else "does not exist, so it holds no runs"
         raise StorageError(f"{root} {what}. Make some with `supple run STUDY --out {root}`.")
     if not isinstance(written_by, int):
         raise StorageError(f'{path} is damaged; it should read {{"format": {FORMAT}}}.')
