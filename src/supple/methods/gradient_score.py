@@ -38,7 +38,7 @@ class Scored(Renewing):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        take_own_steps_(learner, state)
+        take_own_steps_(learner, state, getattr(self, "moments", "keep"))
         for key in [key for key in state if key.startswith("score.")]:
             state[key].copy_(state[f"next.{key}"])
 

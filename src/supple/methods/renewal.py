@@ -232,9 +232,9 @@ def clock_of(entries: Entries, learner: Learner, state: State) -> Tensor:
 
 
 @torch.no_grad()
-def take_own_steps_(learner: Learner, state: State) -> None:
+def take_own_steps_(learner: Learner, state: State, moments: Moments) -> None:
     """Give entries younger than their tensor the update of their own age, in place of the one that Adam gave them."""
-    if type(learner.optimizer) not in COUNT_STEPS:
+    if moments != "per_entry" or type(learner.optimizer) not in COUNT_STEPS:
         return
     for group in learner.optimizer.param_groups:
         square = "max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"
@@ -244,8 +244,8 @@ def take_own_steps_(learner: Learner, state: State) -> None:
             borns = {dim: state[key] for dim in (0, 1) if (key := f"born.{dim}.{name}") in state}
             memory = learner.optimizer.state.get(parameter)
             if borns and memory:
-                moments = memory["exp_avg"], memory[square]
-                many.append(Grown(parameter, *moments, memory["step"], state[f"step.{name}"], borns))
+                mean, step = memory["exp_avg"], memory["step"]
+                many.append(Grown(parameter, mean, memory[square], step, state[f"step.{name}"], borns))
         for grown in kernels.take_own_steps_(group, many):
             correct_(group, grown)
 

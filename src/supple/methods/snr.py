@@ -71,7 +71,7 @@ class SNR(Renewing):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        take_own_steps_(learner, state)
+        take_own_steps_(learner, state, self.moments)
         for layer in self.last_seen(learner):
             if f"age.{layer.name}" not in state:  # its weights were frozen until now
                 state |= self.first_record(layer, learner.device)
