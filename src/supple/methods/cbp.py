@@ -66,7 +66,7 @@ class CBP(Renewing):
     def layers(self, learner: Learner) -> list[UnitLayer]:
         """The layers whose units are replaced; by default no unit that a residual sum shares."""
         if self.residual == "all":
-            return renewable_layers(consecutive_layers(learner.units, learner.model), learner.optimizer, "CBP")
+            return renewable_layers(consecutive_layers(learner.units, learner.model), learner.optimizer)
         return [layer for layer in super().layers(learner) if len(layer.consumers) == 1]
 
     @property
