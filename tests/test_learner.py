@@ -10,6 +10,7 @@ from torch import nn
 
 from by_hand import chain, conv_net, learner_of, three_units
 from supple import Learner
+from supple.units import UntraceableModel
 
 
 def sgd(model):
@@ -62,6 +63,18 @@ def test_units_are_traced_from_the_example_input_once():
     learner = Learner(model, sgd(model), example_input=torch.randn(5, 2))
     assert [(layer.name, layer.num_units) for layer in learner.units] == [("1", 3), ("3", 4)]
     assert learner.units is learner.units
+
+
+@pytest.mark.parametrize("kind", ["features", "gradients"])
+def test_activations_are_watched_after_a_trace_that_failed(kind):
+    model = three_units()
+    learner = Learner(model, sgd(model), example_input=torch.ones(5, 9))
+    with pytest.raises(UntraceableModel):
+        getattr(learner, kind)
+    learner.example_input = torch.ones(5, 2)
+    getattr(learner, kind)
+    model(torch.ones(5, 2)).sum().backward()
+    assert getattr(learner, kind).keys() == {"1"}
 
 
 def test_missing_example_input_and_loss_say_what_to_pass():

@@ -221,8 +221,8 @@ class Learner:
         the partner's output is kept, too; `take_feature` gives the product.
         """
         if self._features is None:
-            self._features = {}
-            for layer in self.units:
+            units, self._features = self.units, {}  # in this order: a trace can fail
+            for layer in units:
                 for key, source in zip(factor_keys(layer), (layer.activation, *layer.partners), strict=True):
                     tap = FeatureTap(key, self._features, self._versions)
                     self._taps.append(source.register_forward_hook(tap))
@@ -232,8 +232,8 @@ class Learner:
     def gradients(self) -> dict[str, Tensor]:
         """Gradients of the loss by what each activation site gave, of the last backward, from the first use on."""
         if self._gradients is None:
-            self._gradients = {}
-            for layer in self.units:
+            units, self._gradients = self.units, {}  # in this order: a trace can fail
+            for layer in units:
                 self._taps.append(layer.activation.register_forward_hook(GradientTap(layer.name, self._gradients)))
         return self._gradients
 
