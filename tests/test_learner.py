@@ -140,9 +140,10 @@ def test_state_dict_brings_start_and_stream_to_a_learner_of_the_trained_model():
 
 def test_state_dict_of_another_network_or_device_is_refused_before_anything_is_changed():
     model, other = three_units(), chain(2, 3, 4, 1)
-    learner = Learner(model, sgd(model))
+    learner, others = Learner(model, sgd(model)), Learner(other, sgd(other), seed=1)
     with pytest.raises(ValueError, match=r"'2\.bias' has the shape \(2,\) in it, and \(4,\) here"):
-        Learner(other, sgd(other)).load_state_dict(learner.state_dict())
+        others.load_state_dict(learner.state_dict())
+    assert others.generator.initial_seed() == 1
     with pytest.raises(ValueError, match="the random stream was not saved on a cpu device"):
         learner.load_state_dict(learner.state_dict() | {"initial": {}, "generator": torch.zeros(16, dtype=torch.uint8)})
     assert learner.initial

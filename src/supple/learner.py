@@ -181,10 +181,11 @@ class Learner:
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on from what was saved, on a device of the same kind: CPU and GPU have streams of their own."""
         try:
-            self.generator.set_state(saved["generator"].cpu())
+            torch.Generator(self.device).set_state(stream := saved["generator"].cpu())
         except RuntimeError as error:
             raise ValueError(f"the random stream was not saved on a {self.device.type} device: {error}") from error
         restore_(self.initial, saved["initial"])
+        self.generator.set_state(stream)
 
     def close(self) -> None:
         """Take off the hooks that watch activations; they are put on again when a method asks for ``features``."""

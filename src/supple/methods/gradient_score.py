@@ -21,7 +21,7 @@ class Scored(Renewing):
     follows = ("after_backward", "after_step")
 
     def first_record(self, layer: UnitLayer, device: torch.device) -> State:
-        score_U = torch.ones(layer.num_units, device=device)
+        score_U = torch.ones(layer.num_units, dtype=torch.float32, device=device)
         return {f"score.{layer.name}": score_U, f"next.score.{layer.name}": score_U.clone()}
 
     @abstractmethod

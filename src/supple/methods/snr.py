@@ -116,6 +116,6 @@ def fired(learner: Learner, layer: UnitLayer) -> Tensor:
     """Which units gave anything above 0 in the last training forward, of any process."""
     h = learner.take_feature(layer.name)
     axes = [axis for axis in range(h.dim()) if axis != layer.unit_dim]
-    share_U = (h.amax(axes) > 0).float()
+    share_U = ((h.amax(axes) if h.numel() else h.new_zeros(layer.num_units)) > 0).float()  # a batch can be empty
     learner.mean_over_ranks_(share_U)
     return share_U > 0
