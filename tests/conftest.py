@@ -1,6 +1,7 @@
-"""Tests start from the same seed; those marked gpu need a CUDA device; what imports torchvision can be imported."""
+"""Tests start from the same seed, with nothing compiled; those marked gpu need one; what imports torchvision works."""
 
 import os
+import sys
 
 import pytest
 
@@ -26,3 +27,6 @@ def pytest_runtest_setup(item):
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)
+    yield
+    if "torch._dynamo" in sys.modules:  # it compiles one code object, as nn.Sequential's, only so often
+        torch.compiler.reset()

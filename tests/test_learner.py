@@ -10,6 +10,7 @@ from torch import nn
 
 from by_hand import chain, conv_net, learner_of, three_units
 from supple import Learner
+from supple.units import UntraceableModel
 
 
 def sgd(model):
@@ -62,6 +63,18 @@ def test_units_are_traced_from_the_example_input_once():
     learner = Learner(model, sgd(model), example_input=torch.randn(5, 2))
     assert [(layer.name, layer.num_units) for layer in learner.units] == [("1", 3), ("3", 4)]
     assert learner.units is learner.units
+
+
+@pytest.mark.parametrize("kind", ["features", "gradients"])
+def test_activations_are_watched_after_a_trace_that_failed(kind):
+    model = three_units()
+    learner = Learner(model, sgd(model), example_input=torch.ones(5, 9))
+    with pytest.raises(UntraceableModel):
+        getattr(learner, kind)
+    learner.example_input = torch.ones(5, 2)
+    getattr(learner, kind)
+    model(torch.ones(5, 2)).sum().backward()
+    assert getattr(learner, kind).keys() == {"1"}
 
 
 def test_missing_example_input_and_loss_say_what_to_pass():
@@ -127,9 +140,10 @@ def test_state_dict_brings_start_and_stream_to_a_learner_of_the_trained_model():
 
 def test_state_dict_of_another_network_or_device_is_refused_before_anything_is_changed():
     model, other = three_units(), chain(2, 3, 4, 1)
-    learner = Learner(model, sgd(model))
+    learner, others = Learner(model, sgd(model)), Learner(other, sgd(other), seed=1)
     with pytest.raises(ValueError, match=r"'2\.bias' has the shape \(2,\) in it, and \(4,\) here"):
-        Learner(other, sgd(other)).load_state_dict(learner.state_dict())
+        others.load_state_dict(learner.state_dict())
+    assert others.generator.initial_seed() == 1
     with pytest.raises(ValueError, match="the random stream was not saved on a cpu device"):
         learner.load_state_dict(learner.state_dict() | {"initial": {}, "generator": torch.zeros(16, dtype=torch.uint8)})
     assert learner.initial
@@ -166,3 +180,14 @@ def test_own_parameters_are_those_that_its_optimizer_trains():
     model[2].bias.requires_grad_(True)
     learner.optimizer = torch.optim.SGD(model[2].parameters(), lr=0.1)
     assert learner.trained()[0] == ["2.weight", "2.bias"]
+
+
+def test_model_that_shares_its_optimizer_is_walked_once(monkeypatch):
+    model, other = three_units(), chain(2, 3, 1)
+    learner = Learner(model, torch.optim.Adam([*model.parameters(), *other.parameters()]))
+    walks = []
+    monkeypatch.setattr(model, "named_parameters", lambda: walks.append(1) or nn.Module.named_parameters(model))
+    for _ in range(3):
+        assert [*learner.own_parameters()] == [*dict(nn.Module.named_parameters(model))]
+        assert not learner.name_of(other[0].weight)
+    assert len(walks) == 1

@@ -83,7 +83,7 @@ def test_norm_without_affine_part_has_its_statistics_reset():
 def test_layers_between_two_optimizers_are_left_alone():
     model = chain(2, 3, 4, 1)
     optimizer = torch.optim.SGD(model[:3].parameters())
-    layers = surgery.renewable_layers(chain_graph(model), optimizer, "CBP")
+    layers = surgery.renewable_layers(chain_graph(model), optimizer)
     assert [layer.name for layer in layers] == ["1"]
     with pytest.warns(UserWarning, match=r"CBP leaves 1 .* \('3': the optimizer does not train its weights\)"):
         surgery.warn_of_others(chain_graph(model), optimizer, "CBP", served=layers)
@@ -131,11 +131,11 @@ def test_network_without_renewable_units_is_refused_with_the_reason_and_a_way_ou
     optimizer = torch.optim.SGD(model.parameters())
     graph = UnitGraph((hindered(model),), ("F.relu in the forward of Net.",))  # a sentence
     with pytest.raises(ValueError, match="^ReDo makes single hidden units new") as refusal:
-        surgery.renewable_layers(graph, optimizer, "ReDo")
+        surgery.check_renewable(graph, optimizer, "ReDo")
     assert f"({reason}; F.relu in the forward of Net)" in str(refusal.value)
     assert "Use a method that needs no units" in str(refusal.value)
 
 
 def test_network_without_hidden_layers_is_refused():
     with pytest.raises(ValueError, match="it has no hidden layer"):
-        surgery.renewable_layers(UnitGraph((), ()), torch.optim.SGD([torch.zeros(1)]), "CBP")
+        surgery.check_renewable(UnitGraph((), ()), torch.optim.SGD([torch.zeros(1)]), "CBP")

@@ -187,7 +187,7 @@ class Plasticity:
         }
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what was saved with the same methods."""
+        """Go on from what was saved with the same methods, with the settings of those attached."""
         theirs = ", ".join(entry["name"] for entry in saved.get("methods", ()))
         if theirs != (own := ", ".join(method.name for method in self.methods)):
             of = f"is of the methods {theirs}" if theirs else "is not from plasticity.state_dict()"

@@ -138,6 +138,7 @@ class Learner:
         self._loss = loss
         self._units: UnitGraph | None = None
         self._named: dict[int, tuple[str, nn.Parameter]] = {}
+        self._known: dict[int, Tensor] = {}  # the named ones, and another model's that the optimizer has
         self._shapes: set[int] = set()  # of activations, among the named ones
         self._layers: dict[str, Layer] = {}
         vars(self).update(unwatched())
@@ -161,7 +162,7 @@ class Learner:
     def __getstate__(self) -> dict[str, Any]:
         """No copy or pickle holds activations; one of a Learner that watches its model will watch its own."""
         watches = self._features is not None, self._gradients is not None, self._watches_inputs
-        return {**vars(self), **unwatched(), "_watches": watches, "_named": {}, "_shapes": set()}
+        return {**vars(self), **unwatched(), "_watches": watches, "_named": {}, "_known": {}, "_shapes": set()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         features, gradients, inputs = state.pop("_watches")
@@ -180,10 +181,11 @@ class Learner:
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on from what was saved, on a device of the same kind: CPU and GPU have streams of their own."""
         try:
-            self.generator.set_state(saved["generator"].cpu())
+            torch.Generator(self.device).set_state(stream := saved["generator"].cpu())
         except RuntimeError as error:
             raise ValueError(f"the random stream was not saved on a {self.device.type} device: {error}") from error
         restore_(self.initial, saved["initial"])
+        self.generator.set_state(stream)
 
     def close(self) -> None:
         """Take off the hooks that watch activations; they are put on again when a method asks for ``features``."""
@@ -221,8 +223,8 @@ class Learner:
         the partner's output is kept, too; `take_feature` gives the product.
         """
         if self._features is None:
-            self._features = {}
-            for layer in self.units:
+            units, self._features = self.units, {}  # in this order: a trace can fail
+            for layer in units:
                 for key, source in zip(factor_keys(layer), (layer.activation, *layer.partners), strict=True):
                     tap = FeatureTap(key, self._features, self._versions)
                     self._taps.append(source.register_forward_hook(tap))
@@ -232,8 +234,8 @@ class Learner:
     def gradients(self) -> dict[str, Tensor]:
         """Gradients of the loss by what each activation site gave, of the last backward, from the first use on."""
         if self._gradients is None:
-            self._gradients = {}
-            for layer in self.units:
+            units, self._gradients = self.units, {}  # in this order: a trace can fail
+            for layer in units:
                 self._taps.append(layer.activation.register_forward_hook(GradientTap(layer.name, self._gradients)))
         return self._gradients
 
@@ -276,8 +278,6 @@ class Learner:
     def _walk(self) -> None:
         """Look for the model's parameters and layers; this takes longer than the rest of a small step."""
         named = {id(parameter): (name, parameter) for name, parameter in self.model.named_parameters()}
-        if named.keys() == self._named.keys():
-            return  # what is new to the optimizer is another model's
         layers = {name: module for name, module in self.model.named_modules() if is_layer(module)}
         for name, layer in self._layers.items():
             if layers.get(name, layer) is not layer:
@@ -286,13 +286,15 @@ class Learner:
                     "Attach it again: plasticity.detach(), then attach(model, optimizer, ...)."
                 )
         self._layers, self._named = layers, named
+        held = (parameter for group in self.optimizer.param_groups for parameter in group["params"])
+        self._known = {id(p): p for p in itertools.chain((p for _, p in named.values()), held)}
         activations = (part for part in self.model.modules() if isinstance(part, TRAINED_SHAPES))
         self._shapes = {id(parameter) for part in activations for parameter in part.parameters()}
 
     def own_parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that the optimizer trains, by name: none that is frozen or that another optimizer trains."""
         trained = trained_by(self.optimizer)
-        if not trained <= self._named.keys():
+        if not trained <= self._known.keys():
             self._walk()
         return {name: parameter for key, (name, parameter) in self._named.items() if key in trained}
 
@@ -317,7 +319,7 @@ class Learner:
 
     def name_of(self, parameter: Tensor) -> str:
         """The parameter's name in the model; empty if it is not one of its parameters."""
-        if id(parameter) not in self._named:
+        if id(parameter) not in self._known:
             self._walk()
         return self._named.get(id(parameter), ("", parameter))[0]
 

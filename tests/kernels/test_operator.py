@@ -57,7 +57,6 @@ def gradient(x: torch.Tensor, *, inplace: bool = False) -> torch.Tensor:
 
 
 def compiled_by_aot(function, x):
-    torch.compiler.reset()  # one code object that is compiled too often is no longer compiled
     return torch.compile(lambda t: function(t), fullgraph=True, backend="aot_eager")
 
 

@@ -15,6 +15,7 @@ from supple.methods import CBP, DASH, L2, L2ER, SEWC, UPGD, CChain, FullReset, L
 from supple.methods.activity import sum_of_magnitudes
 from supple.methods.dash import alignment
 from supple.unchanged import eager_code
+from test_every_method import METHODS, quick
 from written import holding
 
 
@@ -284,3 +285,26 @@ def test_a_head_that_shares_its_weight_is_not_injected():
     with pytest.raises(ValueError, match="shares a weight with it"):
         inject(model, "1")
     assert model[0].weight.requires_grad
+
+
+@pytest.fixture
+def _float64_by_default():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.usefixtures("_float64_by_default")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("cls", [cls for cls in METHODS if cls.acts_in()], ids=lambda cls: cls.name)
+def test_numbers_may_be_float64_by_default_and_a_batch_empty(cls):
+    model, x = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)), torch.randn(9, 4)
+    optimizer, data = torch.optim.Adam(model.parameters()), [(x, torch.zeros(9, dtype=torch.long))]
+    plasticity = attach(model, optimizer, quick(cls), example_input=x, loss=F.cross_entropy)
+    for num_examples in (9, 0, 9):
+        optimizer.zero_grad()
+        model(x[:num_examples]).square().sum().backward()
+        optimizer.step()
+    plasticity.end_stage(data)
+    plasticity.begin_stage(data)
+    assert all(parameter.isfinite().all() for parameter in model.parameters())

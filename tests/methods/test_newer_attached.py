@@ -240,7 +240,6 @@ def test_what_was_saved_of_a_compiled_model_is_that_of_the_plain_one(method, is_
         optimizer = adam(model)
         return seen, optimizer, attach(seen, optimizer, method, example_input=DATA[0][0])
 
-    torch.compiler.reset()  # what others compiled of the same layers has none of our hooks
     ours, theirs = network(), network()
     saved, resumed = attached_to(ours, is_compiled), attached_to(theirs, not is_compiled)
     train(saved, DATA[:4])

@@ -66,7 +66,7 @@ class CBP(Renewing):
     def layers(self, learner: Learner) -> list[UnitLayer]:
         """The layers whose units are replaced; by default no unit that a residual sum shares."""
         if self.residual == "all":
-            return renewable_layers(consecutive_layers(learner.units, learner.model), learner.optimizer, "CBP")
+            return renewable_layers(consecutive_layers(learner.units, learner.model), learner.optimizer)
         return [layer for layer in super().layers(learner) if len(layer.consumers) == 1]
 
     @property
@@ -76,7 +76,7 @@ class CBP(Renewing):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        take_own_steps_(learner, state)
+        take_own_steps_(learner, state, self.moments)
         for layer in self.last_seen(learner):
             if f"age.{layer.name}" not in state:  # its weights were frozen until now
                 state |= self.first_record(layer, learner.device)

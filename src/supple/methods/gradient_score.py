@@ -21,7 +21,7 @@ class Scored(Renewing):
     follows = ("after_backward", "after_step")
 
     def first_record(self, layer: UnitLayer, device: torch.device) -> State:
-        score_U = torch.ones(layer.num_units, device=device)
+        score_U = torch.ones(layer.num_units, dtype=torch.float32, device=device)
         return {f"score.{layer.name}": score_U, f"next.score.{layer.name}": score_U.clone()}
 
     @abstractmethod
@@ -38,7 +38,7 @@ class Scored(Renewing):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        take_own_steps_(learner, state)
+        take_own_steps_(learner, state, getattr(self, "moments", "keep"))
         for key in [key for key in state if key.startswith("score.")]:
             state[key].copy_(state[f"next.{key}"])
 

@@ -68,9 +68,9 @@ class L2ER(Method):
     def after_step(self, learner: Learner, state: State) -> None:
         keep_(learner, state, "L2ER")
         state["steps"] += 1
-        if int(state["steps"]) % self.every or not self.rank_rate:
-            return
         own = learner.own_parameters()
+        if int(state["steps"]) % self.every or not self.rank_rate or not own:  # all is frozen
+            return
         gradients = self.rank_gradients(learner, state, list(own))
         learner.mean_over_ranks_(*gradients)
         with torch.no_grad():

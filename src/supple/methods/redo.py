@@ -50,7 +50,7 @@ class ReDo(Renewing):
         at_least(1, self.num_examples, "ReDo.num_examples is how many examples are scored")
 
     def after_step(self, learner: Learner, state: State) -> None:
-        take_own_steps_(learner, state)
+        take_own_steps_(learner, state, self.moments)
 
     @torch.no_grad()
     def end_stage(self, learner: Learner, state: State, data: Iterable[Batch]) -> None:

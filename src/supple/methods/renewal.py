@@ -28,6 +28,7 @@ from supple.units.surgery import (
     Entries,
     Fresh,
     UnitSelection,
+    check_renewable,
     producers_of,
     reasons_left,
     renewable_layers,
@@ -78,13 +79,15 @@ class Renewing(Method):
 
     def layers(self, learner: Learner) -> list[UnitLayer]:
         """The layers whose units are renewed."""
-        return renewable_layers(learner.units, learner.optimizer, type(self).__name__)
+        return renewable_layers(learner.units, learner.optimizer)
 
     def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
         return layers_reached(learner, self.layers(learner))
 
     def init(self, learner: Learner) -> State:
         layers = self.layers(learner)
+        if not layers:  # CBP's may be more, or fewer, than can be renewed each by itself
+            check_renewable(learner.units, learner.optimizer, type(self).__name__)
         moments: Moments = getattr(self, "moments", "keep")  # a field of all but CPR
         of_all = self.begin(learner, layers)
         warn_of_others(learner.units, learner.optimizer, type(self).__name__, served=layers)
@@ -103,7 +106,7 @@ class Renewing(Method):
         return {}
 
     def last_seen(self, learner: Learner) -> list[UnitLayer]:
-        """The layers that the last forward passed: another task's head has no step. None at all is an error."""
+        """The layers that the last forward passed: another task's head has no step. No forward at all is an error."""
         layers = self.layers(learner)
         return [layer for layer in layers if layer.name in learner.features] or layers[:1]
 
@@ -232,9 +235,9 @@ def clock_of(entries: Entries, learner: Learner, state: State) -> Tensor:
 
 
 @torch.no_grad()
-def take_own_steps_(learner: Learner, state: State) -> None:
+def take_own_steps_(learner: Learner, state: State, moments: Moments) -> None:
     """Give entries younger than their tensor the update of their own age, in place of the one that Adam gave them."""
-    if type(learner.optimizer) not in COUNT_STEPS:
+    if moments != "per_entry" or type(learner.optimizer) not in COUNT_STEPS:
         return
     for group in learner.optimizer.param_groups:
         square = "max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"
@@ -244,8 +247,8 @@ def take_own_steps_(learner: Learner, state: State) -> None:
             borns = {dim: state[key] for dim in (0, 1) if (key := f"born.{dim}.{name}") in state}
             memory = learner.optimizer.state.get(parameter)
             if borns and memory:
-                moments = memory["exp_avg"], memory[square]
-                many.append(Grown(parameter, *moments, memory["step"], state[f"step.{name}"], borns))
+                mean, step = memory["exp_avg"], memory["step"]
+                many.append(Grown(parameter, mean, memory[square], step, state[f"step.{name}"], borns))
         for grown in kernels.take_own_steps_(group, many):
             correct_(group, grown)
 

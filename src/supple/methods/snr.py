@@ -71,7 +71,7 @@ class SNR(Renewing):
 
     @torch.no_grad()
     def after_step(self, learner: Learner, state: State) -> None:
-        take_own_steps_(learner, state)
+        take_own_steps_(learner, state, self.moments)
         for layer in self.last_seen(learner):
             if f"age.{layer.name}" not in state:  # its weights were frozen until now
                 state |= self.first_record(layer, learner.device)
@@ -116,6 +116,6 @@ def fired(learner: Learner, layer: UnitLayer) -> Tensor:
     """Which units gave anything above 0 in the last training forward, of any process."""
     h = learner.take_feature(layer.name)
     axes = [axis for axis in range(h.dim()) if axis != layer.unit_dim]
-    share_U = (h.amax(axes) > 0).float()
+    share_U = ((h.amax(axes) if h.numel() else h.new_zeros(layer.num_units)) > 0).float()  # a batch can be empty
     learner.mean_over_ranks_(share_U)
     return share_U > 0

@@ -11,7 +11,7 @@ from supple.learner import Learner
 from supple.methods.base import Method, State, learning_rates, non_negative
 from supple.methods.renewal import layers_reached
 from supple.units import UnitLayer, in_dim, out_dim
-from supple.units.surgery import producers_of, renewable_layers, warn_of_others
+from supple.units.surgery import check_renewable, producers_of, renewable_layers, warn_of_others
 
 SMALLEST = 1e-12  # of the utility that others are divided by
 
@@ -56,6 +56,7 @@ class UPGD(Method):
         state: State = {"steps": steps, "next.steps": steps.clone()}
         if self.per == "unit":
             layers = self.layers(learner)
+            check_renewable(learner.units, learner.optimizer, "UPGD")
             warn_of_others(learner.units, learner.optimizer, "UPGD", served=layers)
             for layer in layers:
                 state |= self.first_record(layer.name, torch.zeros(layer.num_units, device=learner.device))
@@ -74,7 +75,7 @@ class UPGD(Method):
 
     def layers(self, learner: Learner) -> list[UnitLayer]:
         """The layers whose units have weights of their own."""
-        return renewable_layers(learner.units, learner.optimizer, "UPGD")
+        return renewable_layers(learner.units, learner.optimizer)
 
     def reach(self, learner: Learner) -> tuple[list[str], list[str]]:
         return layers_reached(learner, self.layers(learner)) if self.per == "unit" else super().reach(learner)

@@ -57,12 +57,17 @@ class Entries:
         self.tensor.index_copy_(self.dim, self.indices, new)
 
 
-def renewable_layers(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: str) -> list[UnitLayer]:
-    """The layers whose units can be renewed, from input to output, or an error in the name of the method that asks."""
+def renewable_layers(graph: UnitGraph, optimizer: torch.optim.Optimizer) -> list[UnitLayer]:
+    """The layers whose units can be renewed, from input to output; none while all of them are frozen."""
     trained = trained_by(optimizer)
-    layers = [layer for layer in graph if not hindrance(layer, trained)]
-    if layers:
-        return layers
+    return [layer for layer in graph if not hindrance(layer, trained)]
+
+
+def check_renewable(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: str) -> None:
+    """Refuse a network that has no such layers, in the name of the method that asks."""
+    if renewable_layers(graph, optimizer):
+        return
+    trained = trained_by(optimizer)
     reasons = [f"'{layer.name}': {hindrance(layer, trained)}" for layer in graph]
     reasons += [words.rstrip(".") for words in graph.skipped]
     raise ValueError(
