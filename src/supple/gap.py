@@ -292,7 +292,6 @@ def check_arguments(
     lr: Any = None,
     targets: Any = "data",
 ) -> None:
-    """Refuse what `plasticity_gap` cannot take."""
     if not isinstance(model, nn.Module) or not any(True for _ in model.parameters()):
         raise TypeError(f"plasticity_gap needs a model with parameters, an nn.Module; got {shown(model)}.")
     for name, function in {"fresh": fresh, "loss": loss, "optimizer": optimizer}.items():

@@ -79,7 +79,6 @@ class RunSpec(Checked):
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
 
     def to_dict(self) -> dict[str, Any]:
-        """The spec as JSON values."""
         content: dict[str, Any] = encode(self)
         return content
 

@@ -110,24 +110,6 @@ def test_a_bad_quarter_in_each_seed_is_no_quarter_that_is_bad(method):
     assert not any(part.parts for part in others)  # every other method in one sentence
 
 
-def test_another_method_that_diverged_counts_where_it_ended_and_is_told():
-    row = claims(STUDY, PAPER, diverging("cbp", {1}))[1]
-    (cbp,) = (part for part in row.parts if part.name.startswith("CBP"))
-    assert row.verdict == "holds"
-    assert cbp.measured.endswith("; ResNet-18 on CIFAR-100: diverged and lost there: CBP in 1 of 5 seeds")
-
-
-def test_the_quarter_that_a_method_ended_before_it_diverged_counts():
-    def below_at_first(spec):
-        if spec.method.name != "cbp" or spec.model.name != "resnet18":
-            return accuracies(spec, cbp=(0.05, 0.05))
-        later = np.nan if spec.seed else RESET + 0.05
-        return [*[wavering(spec, RESET - 0.05)] * 5, *[wavering(spec, later)] * 15]
-
-    row = claims(STUDY, PAPER, below_at_first)[1]
-    assert next(part.verdict for part in row.parts if part.name.startswith("CBP")) == "holds"
-
-
 def test_difference_is_taken_seed_by_seed_and_a_diverged_run_leaves_a_hole_in_it():
     (panel, *_) = drawn(STUDY, PAPER, diverging("aid", {1})).figures[0].panels
     aid = next(curve for curve in panel.curves if curve.method == "aid")

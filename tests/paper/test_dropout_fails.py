@@ -93,57 +93,6 @@ def test_claims_hold_as_in_the_paper_and_each_fails_by_its_own_rule(changed, exp
     assert decided(lambda spec: as_in_the_paper(spec, **changed)) == expected
 
 
-def test_the_earlier_a_network_collapses_the_more_it_has_lost():
-    order = StudyOptions(scale="paper", num_seeds=3)
-    stages = {0.0: 6, 0.1: 4, 0.3: 2, 0.5: 1}  # learned before the collapse
-
-    def collapsing(spec):
-        if spec.problem.scenario.name != "random_label":
-            return None
-        learned, number = stages.get(rate_of(spec), 50), spec.problem.scenario.num_stages
-        return of_all([FRESH + 0.001 * spec.seed] * learned + [0.1] * (number - learned), spec)
-
-    assert verdicts(STUDY, order, collapsing) == ["holds"] * 3
-
-
-def replaced(change):
-    """As in the paper, but for what the change says of the runs on random labels."""
-
-    def values(spec):
-        rows = as_in_the_paper(spec)
-        new = change(spec) if "train_accuracy" in rows else {}
-        return rows | {name: row[: spec.problem.scenario.num_stages] for name, row in new.items()}
-
-    return values
-
-
-def of_aid(metrics, first, last):
-    def change(spec):
-        return {metric: [first, last + 0.001 * spec.seed] for metric in metrics} if spec.method.name == "aid" else {}
-
-    return replaced(change)
-
-
-def kept_subnetworks(spec):
-    return {"subnetwork_accuracy": [FRESH, FRESH + 0.001 * spec.seed - 0.01 * (rate_of(spec) or 0.0)]}
-
-
-@pytest.mark.parametrize(
-    ("values_of", "expected"),
-    [
-        (replaced(kept_subnetworks), ["holds", "fails", "holds"]),  # decided by their own accuracy
-        (of_aid(["online_accuracy"], FRESH, 0.5), ["holds", "holds", "not decided"]),  # both have to agree
-        (of_aid(["train_accuracy"], FRESH, 0.5), ["holds", "holds", "not decided"]),
-        (of_aid(ALL, 0.1, 0.1), ["holds", "holds", "fails"]),  # it never learned
-        (of_aid(ALL, 0.42, 0.42), ["holds", "holds", "fails"]),
-        (replaced(lambda spec: dict.fromkeys(ALL, [0.12 + 0.001 * spec.seed] * 2)), ["not decided"] * 3),
-        (lambda spec: None if rate_of(spec) == 0.5 else as_in_the_paper(spec), ["not run", "not run", "holds"]),
-    ],
-)
-def test_claims_rest_on_both_accuracies_on_fresh_networks_and_on_all_rates(values_of, expected):
-    assert decided(values_of) == expected
-
-
 def test_degradation_is_against_the_first_stage_and_rates_have_lines_of_their_own():
     network, subnetworks, starts = drawn(STUDY, TWO_STAGES, as_in_the_paper).figures[0].panels
     assert [curve.label for curve in network.curves] == ["ReLU", "Dropout 0.1", "Dropout 0.3", "Dropout 0.5", "AID"]

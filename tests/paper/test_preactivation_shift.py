@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_runs import claims, drawn, verdicts
+from made_runs import drawn, verdicts
 
 from supple.methods import UseAID, UseDropout
 from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles
@@ -61,32 +61,6 @@ def test_paper_scale_is_the_papers():
 )
 def test_claims_hold_as_in_the_paper_and_each_fails_by_its_own_rule(changed, expected):
     assert decided(lambda spec: as_in_the_paper(spec, **changed)) == expected
-
-
-@pytest.mark.parametrize(
-    ("scale", "length", "expected"),
-    [
-        ("paper", 20, ["holds", *["not decided"] * 3]),
-        ("paper", 9, ["not decided"] * 4),
-        ("smoke", 2, ["not run"] * 4),  # it has no stage 10 or 30
-    ],
-)
-def test_runs_that_end_before_stage_30_leave_it_open_and_count_up_to_stage_10_if_they_have_it(scale, length, expected):
-    def cut(spec):
-        return {name: row[:length] for name, row in as_in_the_paper(spec).items()}
-
-    assert decided(cut, StudyOptions(scale=scale, num_seeds=3)) == expected
-
-
-@pytest.mark.parametrize(("late", "bounded"), [(-2500.0, "holds"), (-250.0, "not decided")])
-def test_the_papers_number_decides_at_its_own_scale_alone(late, bounded):
-    quick, medians = StudyOptions(scale="quick"), {"dropout": (0.0, -20.0, late), "aid": (0.0, -15.0, 1.0)}
-    rows = claims(STUDY, quick, lambda spec: as_in_the_paper(spec, **medians))
-    assert [row.verdict for row in rows] == ["holds", "holds", "not decided", bounded]
-    assert "the paper's number belongs to the paper's scale" in rows[2].measured
-    assert rows[2].interval is not None
-    # Where Dropout did not drift, nobody fails to stay closer to zero.
-    assert ("Dropout's median is not below -1250" in rows[3].brief) == (bounded == "not decided")
 
 
 def test_panels_are_the_papers():

@@ -9,7 +9,6 @@ from made_decisions import FIELDS, FILE, decisions
 BEFORE = json.loads(FILE.read_text())
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("case", BEFORE)
 def test_a_reworded_rule_decides_as_before(case):

@@ -61,11 +61,6 @@ def test_most_is_more_than_half(number, verdict):
     assert verdicts(STUDY, PAPER, above_in(number)) == [verdict]
 
 
-def test_without_full_reset_nothing_is_run():
-    without = [spec for spec in STUDY.specs(PAPER) if spec.method.name != "full_reset"]
-    assert [claim.verdict for claim in STUDY.draw(made(without, accuracy), PAPER).claims] == ["not run"]
-
-
 def test_the_table_has_each_method_that_ran_and_no_cell_that_did_not():
     asked = StudyOptions(scale="smoke", methods=("full_reset", "redo"))
     ran = made(STUDY.specs(asked), lambda spec: 0.75 if spec.method.name == "redo" else 0.5)

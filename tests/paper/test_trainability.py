@@ -4,14 +4,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_runs import claims, drawn, verdicts
+from made_runs import drawn, verdicts
 
 from supple.methods import ShrinkPerturb
 from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD, Adam
 from supple_lab.paper.study import StudyOptions
-from supple_lab.paper.trainability import OPTIMIZERS, Trainability
+from supple_lab.paper.trainability import Trainability
 from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 
@@ -113,132 +113,6 @@ NAMED_KEEP = {
 def test_each_claim_fails_by_its_own_rule(changed, failing):
     found = decided(lambda spec: as_in_the_paper(spec, **changed))
     assert {key for key, verdict in found.items() if verdict == "fails"} == failing
-
-
-@pytest.mark.parametrize(
-    ("changed", "undecided"),
-    [
-        ({"aid": 0.035}, NAMED_KEEP),  # between both bounds
-        ({"rrelu": 0.035}, STOCHASTIC),
-        ({"identity": 0.035}, {"identity_keeps_plasticity"}),
-        ({"redo": 0.135}, {"designed_methods_fall_somewhere"}),
-        ({"vanilla": 0.0}, {"vanilla_falls", "dropout_does_not_help"}),  # without a loss nothing is mitigated
-    ],
-)
-def test_between_the_bounds_and_without_a_loss_nothing_is_decided(changed, undecided):
-    found = decided(lambda spec: as_in_the_paper(spec, **changed))
-    assert {found[key] for key in undecided} == {"not decided"}
-    assert all(found[key] == "holds" for key in set(KEYS) - undecided - {"designed_methods_beat_vanilla"})
-
-
-def test_where_a_fresh_network_never_learned_there_is_nothing_to_keep_or_lose():
-    found = decided(lambda spec: of_both([0.12 + 0.001 * spec.seed] * 2, spec))
-    rest = {"designed_methods_beat_vanilla"}  # asks for no loss
-    assert {verdict for key, verdict in found.items() if key not in rest} == {"not decided"}
-
-
-def with_rows(rows, spec):
-    """As in the paper, but for some methods' values."""
-    own = rows.get(spec.method.name)
-    return as_in_the_paper(spec) if own is None else of_both([value + 0.001 * spec.seed for value in own], spec)
-
-
-def low_rates_without_fall(spec):
-    """The low rates have not run, and at the others nothing falls."""
-    is_low = spec.optimizer.learning_rate in (1e-4, 3e-3)
-    return None if is_low else as_in_the_paper(spec, fourier=0.0, crelu=0.0, redo=0.0, cbp=0.0)
-
-
-def another_fall_for_each_seed(spec):
-    """ReDo falls in some condition in every seed, always in another."""
-    cells = [(problem, optimizer) for optimizer in OPTIMIZERS for problem in ("permuted_input", "random_label")]
-    is_bad = cells.index((spec.problem.scenario.name, spec.optimizer)) % 3 == spec.seed
-    return of_both([0.8, 0.6 if is_bad else 0.8], spec) if spec.method.name == "redo" else as_in_the_paper(spec)
-
-
-@pytest.mark.parametrize(
-    ("values_of", "key", "verdict"),
-    [
-        # A collapse that is only postponed, though five points above over the stages.
-        (
-            lambda spec: with_rows({"vanilla": [FRESH, 0.1], "dropout": [FRESH + 0.1, 0.1]}, spec),
-            "dropout_does_not_help",
-            "holds",
-        ),
-        # Four of eight fail: half.
-        (lambda spec: with_rows({"l2_init": [FRESH, FRESH]}, spec), "shrink_and_l2_init_fail_at_low_rates", "fails"),
-        (low_rates_without_fall, "designed_methods_fall_somewhere", "not decided"),
-        (another_fall_for_each_seed, "designed_methods_fall_somewhere", "not decided"),
-    ],
-)
-def test_claims_over_conditions_are_decided_condition_by_condition(values_of, key, verdict):
-    assert decided(values_of)[key] == verdict
-
-
-def test_runs_without_a_reference_are_held_against_the_first_stage_of_vanilla():
-    drawing = drawn(STUDY, TWO_STAGES, lambda spec: None if spec.method.name == "full_reset" else as_in_the_paper(spec))
-    assert {claim.verdict for claim in drawing.claims} == {"holds"}
-    (note,) = (note for note in drawing.notes if note.startswith("No fresh reference run"))
-    assert note.count("seed 0, 1, 2") == 8
-
-
-def test_without_vanilla_and_reference_nothing_is_kept_and_the_reason_is_told():
-    def alone(spec):
-        return None if spec.method.name in ("full_reset", "vanilla") else as_in_the_paper(spec)
-
-    keeps = claims(STUDY, TWO_STAGES, alone)[1]
-    assert keeps.verdict == "not decided"
-    assert {part.measured for part in keeps.parts} == {"no fresh reference run, so not decided"}
-
-
-def aid_on(problem, change):
-    """AID's rows on one problem changed, all others as in the paper."""
-
-    def values(spec):
-        rows = as_in_the_paper(spec)
-        return rows | change(rows, spec) if (spec.method.name, spec.problem.scenario.name) == ("aid", problem) else rows
-
-    return values
-
-
-@pytest.mark.parametrize(
-    ("values_of", "failing", "verdict"),
-    [
-        (
-            aid_on("permuted_input", lambda rows, spec: {"online_accuracy": [0.7, 0.5 + 0.001 * spec.seed]}),
-            {"drop_relu_and_aid_keep_permuted_online"},
-            "fails",
-        ),
-        (
-            aid_on("random_label", lambda rows, spec: {name: row[: 1 + bool(spec.seed)] for name, row in rows.items()}),
-            {"drop_relu_and_aid_keep_random_label_online", "drop_relu_and_aid_keep_random_label"},
-            "not decided",  # a diverged seed decides nothing
-        ),
-    ],
-)
-def test_each_accuracy_of_each_problem_has_a_verdict_of_its_own(values_of, failing, verdict):
-    found = decided(values_of)
-    assert {key for key, one in found.items() if one == verdict} == failing
-    assert {found[key] for key in NAMED_KEEP - failing} == {"holds"}
-
-
-def test_a_condition_that_has_not_run_lets_no_claim_over_all_of_them_hold():
-    found = decided(lambda spec: None if spec.optimizer == SGD(learning_rate=3e-3) else as_in_the_paper(spec))
-    assert found["drop_relu_and_aid_keep_random_label"] == found["identity_keeps_plasticity"] == "not decided"
-    assert found["vanilla_falls"] == "holds"  # asks for the other two
-    assert found["designed_methods_fall_somewhere"] == "holds"  # the largest of more is no smaller
-
-
-@pytest.mark.parametrize("metric", ["online_accuracy", "train_accuracy"])
-def test_a_claim_over_all_eight_is_open_where_the_accuracies_disagree(metric):
-    def better_by_one(spec):
-        values = as_in_the_paper(spec)
-        return {**values, metric: [0.7, 0.69 + 0.001 * spec.seed]} if spec.method.name == "dropout" else values
-
-    row = next(row for row in claims(STUDY, TWO_STAGES, better_by_one) if row.claim.startswith("Dropout leaves most"))
-    assert row.verdict == "not decided"
-    assert sorted(part.verdict for part in row.parts) == ["fails", "holds"]
-    assert row.measured == "holds by 1 of 2 readings (all or none?)"
 
 
 def test_quick_scale_decides_what_its_two_optimizers_can():

@@ -36,22 +36,18 @@ class Chain(Method):
 
     @property
     def renews_units(self) -> bool:  # type: ignore[override]
-        """Whether one of them does."""
         return any(method.renews_units for method in self.methods)
 
     @property
     def reads_data(self) -> bool:  # type: ignore[override]
-        """Whether one of them does."""
         return any(method.reads_data for method in self.methods)
 
     @property
     def reads_inputs(self) -> bool:  # type: ignore[override]
-        """Whether one of them does."""
         return any(method.reads_inputs for method in self.methods)
 
     @property
     def is_elementwise(self) -> bool:  # type: ignore[override]
-        """Whether all of them are."""
         return all(method.is_elementwise or not method.acts_in() for method in self.methods)
 
     def activation(self) -> nn.Module:

@@ -28,7 +28,6 @@ class Matrix:
 
     @property
     def weight(self) -> Tensor:
-        """The weight itself."""
         return self.layer.weight
 
     def of(self, tensor: Tensor) -> Tensor:

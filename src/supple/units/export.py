@@ -86,7 +86,6 @@ def rebind_writes_(graph: fx.Graph) -> bool:
 
 
 def writes_in_place(node: fx.Node) -> bool:
-    """Whether the operation changes one of its operands."""
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
 

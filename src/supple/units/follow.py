@@ -373,7 +373,6 @@ def columns_of_units(layer: Layer, owner: Tensor, *, num_units: int) -> Tensor:
 
 
 def unit_layer(graph: Graph, site: Site, *, known: Known, sites: dict[Node, Site]) -> UnitLayer:
-    """One site with the weights around it."""
     incoming, dim = incoming_at(graph, site, known)
     num_units = shape_of(site.input)[dim]
     walk = Walk(graph, site, sites, known=known, num_units=num_units)

@@ -58,7 +58,6 @@ class Graph:
         return f"{op_name(node)} in {self.module_name(module) if named else f'the forward of {type(module).__name__}'}"
 
     def module_name(self, module: nn.Module) -> str:
-        """The module's name and class."""
         return f"{self.names[module]} ({type(module).__name__})"
 
     def layer_of(self, node: Node) -> Layer | None:
@@ -144,7 +143,6 @@ def argument(node: Node, name: str) -> object:
 
 
 def shape_of(node: Node) -> torch.Size:
-    """The shape of the node's value, a tensor."""
     return node.meta["val"].shape
 
 

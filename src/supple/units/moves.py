@@ -109,7 +109,6 @@ def moved(node: Node, owners: Owners, data: Collection[Node]) -> Owner:
 
 
 def by_rule(node: Node, owners: Owners, data: Collection[Node]) -> Owner:
-    """The rule for the operation, applied."""
     name = op_name(node)
     if node.target is operator.getitem:
         source: Any = owners[node.all_input_nodes[0]]

@@ -28,8 +28,6 @@ STAGES_TO_CALIBRATE = 4
 
 @dataclass(frozen=True)
 class OneSweep:
-    """What one sweep took."""
-
     seconds: tuple[float, ...]  # of each run
     wall: float
     start: float

@@ -118,7 +118,6 @@ class Sample:
         )
 
     def of_seeds(self, seeds: Collection[int]) -> "Sample":
-        """The values of these seeds alone."""
         places = [place for place, seed in enumerate(self.seeds) if seed in seeds]
         return Sample(
             values=self.values[places],
@@ -219,7 +218,6 @@ class Results:
         return tuple(run for run in self.drawn if run.epochs or not run.complaints)
 
     def where(self, accept: Callable[[RunSpec], bool]) -> "Results":
-        """The runs whose spec the function accepts."""
         return Results(tuple(run for run in self.runs if accept(run.spec)))
 
     def group_by(self, key: Key) -> dict[Any, "Results"]:
