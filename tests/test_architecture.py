@@ -9,7 +9,8 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # Each entry may import the ones before it, never those after. Entries in one tuple do not import each other.
 LIBRARY = [
-    ("version", "random", "fields", "processes", "remedies", "saved"),
+    ("version", "random", "fields", "remedies", "saved", "warn"),
+    ("processes",),
     ("unchanged",),
     ("kernels",),
     ("functional",),

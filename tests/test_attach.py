@@ -456,6 +456,16 @@ def test_what_is_attached_is_told():
     assert "clip_norm=" in text
     model[0].weight.requires_grad_(False)
     assert "leaves alone: '1': its weights are frozen" in str(plasticity)
+    model[2].weight.requires_grad_(False)
+    assert "leaves alone: '1', '3': its weights are frozen" in str(plasticity)
+
+
+def test_warning_that_comes_inside_a_step_names_the_line_that_takes_it(recwarn):
+    model, steps, plasticity = made(CBP(), optimizer=lambda model: torch.optim.ASGD(model.parameters()))
+    train((model, steps, plasticity), DATA[:1])
+    (warning,) = recwarn.list
+    assert "needs Adam or AdamW" in str(warning.message)
+    assert warning.filename == __file__
 
 
 def test_method_that_never_acted_says_so_once_when_it_is_detached_and_not_over_an_error(recwarn):

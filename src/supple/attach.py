@@ -6,7 +6,6 @@ calling them by hand in that order.
 
 import contextlib
 import math
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -27,6 +26,7 @@ from supple.saved import restore_
 from supple.taps import InputTap, ReadInputs, is_inside_step
 from supple.unchanged import undisturbed
 from supple.units import Inputs
+from supple.warn import warn
 
 WAYS = {
     "after_backward": "edits gradients before each step",
@@ -68,10 +68,9 @@ def attach(
     for hook in learner.optimizer._optimizer_step_pre_hooks.values():
         other = getattr(hook, "__self__", None)
         if isinstance(other, Plasticity) and other.learner.model is learner.model:
-            warnings.warn(
+            warn(
                 f"methods are attached to this model and optimizer already ({', '.join(map(str, other.methods))}), and "
-                "will act besides. Call plasticity.detach() before, or attach several methods as a list.",
-                stacklevel=2,
+                "will act besides. Call plasticity.detach() before, or attach several methods as a list."
             )
     return Plasticity(learner, listed, clip_norm=clip_norm)
 
@@ -225,7 +224,7 @@ class Plasticity:
         for method, num_acts in zip(self.methods, self.num_acts, strict=True):
             if is_attached and self.num_steps and method.acts_in() and not num_acts:
                 why = f", and there were {self.num_steps:,}" if period_of(method) else ""
-                warnings.warn(f"{type(method).__name__} has never acted: {self._how(method)}{why}.", stacklevel=2)
+                warn(f"{type(method).__name__} has never acted: {self._how(method)}{why}.")
 
     def __enter__(self) -> Self:
         return self
@@ -253,7 +252,10 @@ class Plasticity:
                 lines.append("  which layers: known after the first forward")
                 continue
             lines.append(f"  acts on: {', '.join(served) or 'nothing'}")
-            lines += [f"  leaves alone: {reason}" for reason in left]
+            reasons: dict[str, list[str]] = {}
+            for name, *reason in (sentence.partition(": ") for sentence in left):
+                reasons.setdefault("".join(reason), []).append(name)
+            lines += [f"  leaves alone: {', '.join(names)}{reason}" for reason, names in reasons.items()]
         if any(method.acts_in("after_backward") for method in self.methods) and self.clip_norm is None:
             lines.append(
                 "gradients are edited in optimizer.step(): clip with clip_norm=, or call edit_gradients() before"

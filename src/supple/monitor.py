@@ -1,7 +1,6 @@
 """Monitor: watch the plasticity of any model in any training loop, in three lines."""
 
 import math
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
@@ -22,6 +21,7 @@ from supple.metrics.sites import MAX_ROWS, NO_SITE, SiteChoice, SiteRecorder, ac
 from supple.monitor_plot import history_figure
 from supple.monitor_table import Reading, Row, named, read, silent_note, table, wrapped, write_of
 from supple.units import UnitGraph
+from supple.warn import warn
 
 # On one CPU core a reading costs a third of a step of the paper's MLP at batch 64, a tenth of one of ResNet-18, and
 # four steps of 1 ms on three layers of 100 units, where it is mostly torch's overhead: 2% or less at this interval.
@@ -110,7 +110,7 @@ class Monitor:
         self._write = write_of(writer)
         self._recorder: SiteRecorder | None = None
         if not activation_sites(eager(model), self.sites):
-            warnings.warn(f"Monitor: {NO_SITE.format(model=type(eager(model)).__name__)}", stacklevel=2)
+            warn(f"Monitor: {NO_SITE.format(model=type(eager(model)).__name__)}")
         if probe is not None and not self._unshaped():
             self._record(self._read_probe())
         self._arm()

@@ -1,13 +1,14 @@
 """Processes: copies of a network in several of them, which must stay alike, and networks in shards."""
 
 import itertools
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+from supple.warn import warn
 
 
 def process_group_of(model: nn.Module) -> Any:
@@ -17,10 +18,9 @@ def process_group_of(model: nn.Module) -> Any:
         return found.process_group if found.process_group.size() > 1 else None
     started = torch.distributed.is_available() and torch.distributed.is_initialized()
     if started and torch.distributed.get_world_size() > 1 and not is_sharded(model):
-        warnings.warn(
+        warn(
             "this process trains beside others, and the model is not in DistributedDataParallel, so methods decide and "
-            "draw in each process by itself. If copies of the network are to stay alike, pass the wrapped model.",
-            stacklevel=4,
+            "draw in each process by itself. If copies of the network are to stay alike, pass the wrapped model."
         )
     return None
 

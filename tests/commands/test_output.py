@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from small_games import chain_spec
-from supple_lab.commands.terminal import patient
+from supple_lab.commands.terminal import patient, print_table
 from supple_lab.store.store import Store
 
 SUPPLE = str(Path(sys.executable).parent / "supple")
@@ -57,3 +57,8 @@ def test_what_a_pipe_cannot_encode_is_replaced(tmp_path):
     with open(tmp_path / "read", "w", encoding="cp1252") as pipe:
         print("change \u2212 0.1", file=patient(pipe), flush=True)
     assert (tmp_path / "read").read_bytes().split() == [b"change", b"?", b"0.1"]
+
+
+def test_cells_in_bold_stand_between_asterisks(capsys):
+    print_table(("method", "score"), [("ReLU", "0.1"), ("AID", "0.9")], title="The best in bold.", bold={(1, 1)})
+    assert capsys.readouterr().out.split() == [*"The best in bold. method score ReLU 0.1 AID **0.9**".split()]

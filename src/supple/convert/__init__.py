@@ -1,11 +1,12 @@
 """Swap the activations and pools of any model, and report what was swapped and what could not be."""
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+
+from supple.warn import warn
 
 if TYPE_CHECKING:
     from supple.convert.report import ConversionReport
@@ -54,7 +55,7 @@ def convert(
     converted = conversion.run()
     report = conversion.report(type(model).__name__)
     if message := report.why_unchanged(conversion.others):
-        warnings.warn(message, stacklevel=2)
+        warn(message)
     record_(converted, report.after(earlier) if earlier else report, described_step(activation, pool, replace))
     return converted
 

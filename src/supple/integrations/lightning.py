@@ -8,7 +8,6 @@ start of the next batch, so that nothing is done after the last one. Each call o
 """
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from supple.monitor import DEFAULT_EVERY, Monitor
 from supple.processes import check_shards, process_group_of
 from supple.units import Inputs, arguments_of
 from supple.units.surgery import trained_by
+from supple.warn import warn
 
 try:
     from lightning.pytorch.callbacks import Callback
@@ -186,11 +186,10 @@ def warn_if_other(example: Inputs, inputs: Inputs, part: str) -> None:
     taken, given = ((*args, *named.values()) for args, named in map(arguments_of, (example, inputs)))
     if len(taken) == len(given) and all(map(same, taken, given)):
         return
-    warnings.warn(
+    warn(
         f"the first training forward of {f'the part {part!r}' if part else 'the module'} took other inputs than those "
         "of the batch, which are what the method gives it at the end of a stage. If training_step prepares them, "
-        "prepare them in as_batch too; if the part comes later in the network, name one that takes the batch.",
-        stacklevel=2,
+        "prepare them in as_batch too; if the part comes later in the network, name one that takes the batch."
     )
 
 

@@ -1,7 +1,6 @@
 """Which kernel serves which device, and why not a faster one."""
 
 import os
-import warnings
 
 import torch
 
@@ -9,6 +8,7 @@ from supple.kernels.base import Kernel
 from supple.kernels.cpu import BrokenLibraryError, CpuKernel, NoLibraryError
 from supple.kernels.portable import PortableKernel
 from supple.kernels.reference import ReferenceKernel
+from supple.warn import warn
 
 REFERENCE = ReferenceKernel()
 
@@ -26,7 +26,7 @@ def choose_cpu_kernel(forced: str) -> tuple[Kernel, str]:
         if forced:
             raise RuntimeError(f"SUPPLE_KERNEL=cpu cannot be had: {error}.") from error
         if isinstance(error, BrokenLibraryError):
-            warnings.warn(f"supple runs without its fused CPU kernel, several times slower: {error}.", stacklevel=2)
+            warn(f"supple runs without its fused CPU kernel, several times slower: {error}.")
         return simple["portable"], str(error)
     return kernel, kernel.detail()
 

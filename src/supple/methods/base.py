@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import math
-import warnings
 from abc import ABC
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 
 from supple.fields import Checked
 from supple.learner import PATIENCE, Batch, Learner
+from supple.warn import warn
 
 State = dict[str, Tensor]
 IN_A_STEP, BETWEEN_STAGES = ("after_backward", "after_step"), ("end_stage", "begin_stage")
@@ -175,10 +175,7 @@ def expect_hooks(method: Method, learner: Learner) -> None:
             learner.patience = None
             calls = " and ".join(f"method.{hook}(...)" for hook in own)
             since = f"{PATIENCE:,} steps; if the first stage is longer than that, all is well" if waits else "two steps"
-            warnings.warn(
-                f"{type(method).__name__} has done nothing so far. It acts in {calls}, not called in {since}.",
-                stacklevel=4,
-            )
+            warn(f"{type(method).__name__} has done nothing so far. It acts in {calls}, not called in {since}.")
 
     learner.optimizer.register_step_post_hook(check)
 

@@ -4,7 +4,6 @@ A convolution's matrix has a column for each input channel and kernel position; 
 Methods on matrices leave norms, embeddings, frozen weights and those that a parametrization computes alone.
 """
 
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from supple.learner import Learner
 from supple.methods.base import Method, State
 from supple.units import Layer, out_dim
+from supple.warn import warn
 
 MAX_SHOWN = 3  # names that a warning can hold
 
@@ -85,7 +85,7 @@ def warn_of_others(learner: Learner, known: Iterable[Tensor], who: str, does: st
     if others:
         shown = ", ".join(others[:MAX_SHOWN]) + (", ..." if len(others) > MAX_SHOWN else "")
         acts = f"{who} {does} the weights of linear and convolutional layers"
-        warnings.warn(f"{acts}; {len(others)} others stay as they are ({shown}).", stacklevel=3)
+        warn(f"{acts}; {len(others)} others stay as they are ({shown}).")
 
 
 class OnMatrices(Method):

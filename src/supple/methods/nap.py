@@ -3,7 +3,6 @@
 Written from the paper; no code of the authors is public.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +12,7 @@ from supple.layers import NormReLU
 from supple.learner import Learner
 from supple.methods.base import State
 from supple.methods.matrices import Matrix, OnMatrices, biases, matrices
+from supple.warn import warn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +36,9 @@ class NaP(OnMatrices):
 
     def check(self, learner: Learner) -> None:
         if not any("norm" in type(module).__name__.lower() for module in learner.model.modules()):
-            warnings.warn(
+            warn(
                 "NaP keeps the norms of weights, which leaves the outputs alone only with a norm before each "
-                "activation, and this network has none. Use convert(model, NormReLU()) first.",
-                stacklevel=4,
+                "activation, and this network has none. Use convert(model, NormReLU()) first."
             )
 
     def first_record(self, learner: Learner, matrix: Matrix) -> State:

@@ -12,7 +12,6 @@ times as long as a new optimizer's. ``moments`` says what happens instead:
 An entry belongs to the unit of its row and to the unit of its column, and is as old as the younger of them.
 """
 
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
@@ -38,6 +37,7 @@ from supple.units.surgery import (
     unreached,
     warn_of_others,
 )
+from supple.warn import warn
 
 Moments = Literal["per_entry", "keep", "clear"]
 
@@ -59,16 +59,14 @@ def warn_of_optimizer(optimizer: torch.optim.Optimizer, moments: Moments, who: s
     if moments == "keep" or kind in (*COUNT_STEPS, *NO_COUNT):
         return
     if kind not in OTHERS:
-        warnings.warn(
+        warn(
             f"{who} does not know {name}: of what it remembers of a renewed unit, tensors in the shape of the weights "
-            f'become 0, and all else stays. Use moments="keep" to leave it alone.',
-            stacklevel=3,
+            f'become 0, and all else stays. Use moments="keep" to leave it alone.'
         )
     elif moments == "per_entry":
-        warnings.warn(
+        warn(
             f"{who}'s moments=\"per_entry\" needs Adam or AdamW. {name}'s memory of a renewed unit is cleared and its "
-            "step count stays, so that the unit's first steps can be longer than a new optimizer's.",
-            stacklevel=3,
+            "step count stays, so that the unit's first steps can be longer than a new optimizer's."
         )
 
 

@@ -1,6 +1,5 @@
 """Shrink & Perturb (Ash & Adams 2020) in the paper's form with one parameter: part of the way back to the start."""
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ from torch import Tensor
 from supple import functional as SF
 from supple.learner import Batch, Learner, forget_
 from supple.methods.base import Method, State
+from supple.warn import warn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +39,9 @@ class ShrinkPerturb(Method):
             forget_(learner.optimizer, own.values())
         elif learner.is_advised and self.is_remembered(learner):
             learner.is_advised = False
-            warnings.warn(
+            warn(
                 f"ShrinkPerturb keeps what {type(learner.optimizer).__name__} remembers of the weights as they were. "
-                "ShrinkPerturb(clear_moments=True), or a new optimizer for each stage, mostly learns faster.",
-                stacklevel=4,
+                "ShrinkPerturb(clear_moments=True), or a new optimizer for each stage, mostly learns faster."
             )
 
     def is_remembered(self, learner: Learner) -> bool:

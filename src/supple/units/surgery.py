@@ -5,7 +5,6 @@ fixed number K of units is picked together with a mask of those that are due, so
 step that renews units can be captured in a CUDA graph.
 """
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from supple.kernels.renewal import Value
 from supple.layers import PReLU
 from supple.units import Layer, UnitGraph, UnitLayer, columns_of, in_dim, out_dim
+from supple.warn import warn
 
 Fresh = tuple[Value, Value]  # rows of a weight, and biases
 MAX_REASONS = 3  # what a warning can hold; trace_units(model, x) shows all
@@ -97,13 +97,12 @@ def warn_of_others(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: str,
     reasons = [*reasons_left(graph, optimizer, served=[*served, *by_design]), *graph.skipped]
     if reasons:
         shown = "; ".join(reasons[:MAX_REASONS]) + ("; ..." if len(reasons) > MAX_REASONS else "")
-        warnings.warn(f"{who} leaves {len(reasons)} of the network's hidden layers alone ({shown}).", stacklevel=3)
+        warn(f"{who} leaves {len(reasons)} of the network's hidden layers alone ({shown}).")
     if names := [sentence.partition(":")[0] for sentence in unreached(graph, optimizer)]:
         shown = ", ".join(names[:MAX_REASONS]) + (", ..." if len(names) > MAX_REASONS else "")
-        warnings.warn(
+        warn(
             f"{who} leaves {len(names)} of the trained layers alone ({shown}), {UNREACHED}. Give the model a forward "
-            "that calls all that is trained, also in evaluation mode.",
-            stacklevel=3,
+            "that calls all that is trained, also in evaluation mode."
         )
 
 

@@ -114,7 +114,7 @@ def make_report(study: Study, out: Path) -> tuple[StudyReport, Path]:
 
 def print_drawing(drawing: StudyReport, page: Path) -> None:
     for table in drawing.tables:
-        print_table(table.header, table.rows, title=table.caption)
+        print_table(table.header, table.rows, title=table.caption, bold=table.bold)
     print(f"page: {page.resolve()}")
 
 

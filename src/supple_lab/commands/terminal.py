@@ -4,7 +4,7 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,13 +23,19 @@ WAYS_OUT = {
 }
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
-    """A plain table, as wide as it needs to be when piped."""
+def print_table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    title: str | None = None,
+    bold: Collection[tuple[int, int]] = (),
+) -> None:
+    """A plain table, as wide as it needs to be when piped; cells in bold stand between asterisks, as in Markdown."""
     if title is not None:
         print(f"\n{title}")
     table = Table(*header, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
+    for i, row in enumerate(rows):
+        table.add_row(*(f"**{cell}**" if (i, j) in bold else cell for j, cell in enumerate(row)))
     width = None if sys.stdout.isatty() else WIDTH_OF_A_PIPE
     Console(width=width, markup=False, emoji=False).print(table)  # a reason in brackets is a reason, no style
 
