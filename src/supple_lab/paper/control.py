@@ -1,6 +1,6 @@
 """Control: do agents lose plasticity if friction or the game changes, and what helps? Not one of the paper's studies.
 
-PPO, SAC and TD3 learn MuJoCo's tasks, whose friction is drawn anew at each stage, and PPO and DQN one of MinAtar's
+PPO, SAC and TD3 learn MuJoCo's tasks, whose friction is another at each stage, and PPO and DQN one of MinAtar's
 games after another. The reference is the same network, started from scratch at each stage. The first is a small
 relative of the literature's Slippery Ant (Dohare et al. 2024), which takes 20 million steps and a change every two
 million. Rules and settings were changed on 18 November 2026, when five runs of PPO on HalfCheetah and fifteen on games

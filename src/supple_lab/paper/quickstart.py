@@ -63,8 +63,8 @@ class Quickstart(Study):
     name = "quickstart"
     title = "Random-label digits: who can still learn?"
     question = (
-        "One network memorises 1,600 handwritten digits under random labels; then the labels are drawn anew, again and "
-        "again. A network that keeps its plasticity learns the last labels as well as the first."
+        "One network memorises 1,600 handwritten digits under random labels; then come other labels, again and again. "
+        "A network that keeps its plasticity learns the last labels as well as the first."
     )
     section = "5.1.1 Trainability"  # whose experiment it is a small cousin of
     claims = (falls("vanilla"), falls("dropout"), KEEPS)

@@ -282,8 +282,8 @@ class Trainability(Study):
     name = "trainability"
     title = "Trainability: who can still learn?"
     question = (
-        "One network learns a problem, then another of the same kind, hundreds of times over: pixels permuted anew, or "
-        "labels drawn anew. Which methods learn the last as well as the first, and does it depend on the optimizer?"
+        "One network learns a problem, then another of the same kind, hundreds of times over: pixels in another order, "
+        "or other labels. Which methods learn the last as well as the first, and does it depend on the optimizer?"
     )
     section = "5.1.1 Trainability"
     claims = CLAIMS
