@@ -12,7 +12,7 @@ from torch import nn
 from replayed import compute_by_torch_alone, replay_from_now_on
 from slowly import slow
 from small_runs import stopped
-from supple.layers import AIDGauss, LeakyDropout, NormAID, SmoothLeaky
+from supple.layers import AID, AIDGauss, LeakyDropout, NormAID, SmoothLeaky
 from supple.methods import CBP, DASH, FullReset, L2Init, ReDo, ShrinkPerturb
 from supple.methods.activations import UseAID
 from supple.methods.base import Method
@@ -201,6 +201,16 @@ def test_actor_can_begin_with_small_outputs():
     assert outputs[0].abs() > 0.01
     torch.testing.assert_close(outputs[1], 0.01 * outputs[0])
     assert torch.equal(*values)
+
+
+def test_activation_of_the_method_can_be_the_critics_alone():
+    spec = small_spec(UseAID(relu_prob=0.7), activation_in="critic")
+    network = ppo.Agent(spec, spec.problem, torch.device("cpu"), torch.Generator()).network
+    kinds = [{type(module) for module in part.modules()} for part in (network.actor, network.critic)]
+    assert [AID in kind for kind in kinds] == [False, True]
+    assert [nn.ReLU in kind for kind in kinds] == [True, False]
+    for ours, plain in zip(network.actor.parameters(), network_of(SMALL.task).actor.parameters(), strict=True):
+        assert torch.equal(ours, plain)
 
 
 def test_policy_of_forces_is_gaussian():

@@ -8,6 +8,7 @@ from supple_lab.rl.control import Task
 from supple_lab.spec import Problem
 
 Masks = Literal["held", "fresh"]
+Networks = Literal["both", "critic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,7 @@ class PPO(Problem):
     num_evaluated: int = 10  # episodes after each stage, by the mean action in evaluation mode
     entropy_weight: float = field(default=0.0, metadata={"later": True})  # of the policy's, which the loss rewards
     actor_scale: float = field(default=1.0, metadata={"later": True})  # of the actor's last weights, at the start
+    activation_in: Networks = field(default="both", metadata={"later": True})  # the method's; "critic": ReLU acts
 
     def __post_init__(self) -> None:
         at_least(1, self, "num_stages", "segments_per_stage", "rollouts_per_segment", "num_bodies", "epochs")

@@ -63,11 +63,12 @@ class ActorCritic(nn.Module):
 
     def __init__(self, spec: RunSpec, body: Body) -> None:
         super().__init__()
-        shape = body.image_shape
-        self.actor = spec.model.build(spec.method.activation, image_shape=shape, num_classes=body.num_actions)
-        self.critic = spec.model.build(spec.method.activation, image_shape=shape, num_classes=1)
-        self.log_std = None if body.chooses else nn.Parameter(torch.zeros(body.num_actions))
         assert isinstance(spec.problem, PPO)
+        shape, activation = body.image_shape, spec.method.activation
+        of_actor = activation if spec.problem.activation_in == "both" else nn.ReLU
+        self.actor = spec.model.build(of_actor, image_shape=shape, num_classes=body.num_actions)
+        self.critic = spec.model.build(activation, image_shape=shape, num_classes=1)
+        self.log_std = None if body.chooses else nn.Parameter(torch.zeros(body.num_actions))
         if (scale := spec.problem.actor_scale) != 1.0:
             *_, last = (module for module in self.actor.modules() if isinstance(module, nn.Linear))
             with torch.no_grad():
