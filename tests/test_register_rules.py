@@ -66,4 +66,4 @@ def test_holms_bounds_stop_at_the_first_that_is_not_met(tool):
 def test_pages_are_what_the_tool_writes(tool, register):
     published = tool.reports()
     assert (ROOT / "docs/register.md").read_text() == tool.page(register, published)
-    assert (ROOT / "docs/verdicts.md").read_text().endswith(f"{tool.HEADING}\n\n{tool.error_rate(published)}")
+    assert (ROOT / "docs/verdicts_in_detail.md").read_text().endswith(f"{tool.HEADING}\n\n{tool.error_rate(published)}")

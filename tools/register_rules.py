@@ -2,9 +2,9 @@
 
 python tools/register_rules.py, after the commit that sets the rules. With --reworded, what is new are the rules in
 force in other words, which keep their dates: tests/paper/test_reworded.py must pass before and after. It writes
-src/supple_lab/paper/register.json, docs/register.md and the last section of docs/verdicts.md. A later rebase gives that
-commit another name, which tests/paper/test_register.py then does not find: take its entries out of register.json, and
-run this again.
+src/supple_lab/paper/register.json, docs/register.md and the last section of docs/verdicts_in_detail.md. A later rebase
+gives that commit another name, which tests/paper/test_register.py then does not find: take its entries out of
+register.json, and run this again.
 """
 
 import json
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 REGISTER = ROOT / "src/supple_lab/paper/register.json"
 RULES = "src/supple_lab/paper/*.py"
 RESULTS = ROOT / "docs/results"
-PAGE, VERDICTS = ROOT / "docs/register.md", ROOT / "docs/verdicts.md"
+PAGE, VERDICTS = ROOT / "docs/register.md", ROOT / "docs/verdicts_in_detail.md"
 HEADING = "## How many claims, and how often chance decides one"
 LEVEL = 0.05  # of each claim
 Json = dict[str, Any]
