@@ -460,12 +460,34 @@ def test_what_is_attached_is_told():
     assert "leaves alone: '1', '3': its weights are frozen" in str(plasticity)
 
 
+class Rectified(nn.Linear):
+    def forward(self, x):
+        return torch.relu(super().forward(x))
+
+
+def test_layers_without_a_name_to_share_a_line_by_have_lines_of_their_own():
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), Rectified(8, 8), Rectified(8, 8), nn.Linear(8, 3))
+    text = str(attach(model, adam(model), CBP(), example_input=DATA[0][0]))
+    left = [line.split(" is a function")[0] for line in text.splitlines() if "leaves alone" in line]
+    assert left == ["  leaves alone: relu in 2 (Rectified)", "  leaves alone: relu in 3 (Rectified)"]
+
+
 def test_warning_that_comes_inside_a_step_names_the_line_that_takes_it(recwarn):
     model, steps, plasticity = made(CBP(), optimizer=lambda model: torch.optim.ASGD(model.parameters()))
     train((model, steps, plasticity), DATA[:1])
     (warning,) = recwarn.list
     assert "needs Adam or AdamW" in str(warning.message)
     assert warning.filename == __file__
+
+
+def test_warning_that_comes_in_an_import_names_the_line_that_imports(recwarn, monkeypatch, tmp_path):
+    (tmp_path / "inner.py").write_text("from supple.warn import warn\nwarn('slow')")
+    (tmp_path / "outer.py").write_text("import inner")
+    monkeypatch.setattr("supple.warn.INSIDE", (*supple.warn.INSIDE, str(tmp_path)))
+    monkeypatch.syspath_prepend(tmp_path)
+    __import__("outer")
+    (warning,) = recwarn.list
+    assert (str(warning.message), warning.filename) == ("slow", __file__)
 
 
 def test_method_that_never_acted_says_so_once_when_it_is_detached_and_not_over_an_error(recwarn):

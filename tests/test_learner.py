@@ -180,14 +180,3 @@ def test_own_parameters_are_those_that_its_optimizer_trains():
     model[2].bias.requires_grad_(True)
     learner.optimizer = torch.optim.SGD(model[2].parameters(), lr=0.1)
     assert learner.trained()[0] == ["2.weight", "2.bias"]
-
-
-def test_model_that_shares_its_optimizer_is_walked_once(monkeypatch):
-    model, other = three_units(), chain(2, 3, 1)
-    learner = Learner(model, torch.optim.Adam([*model.parameters(), *other.parameters()]))
-    walks = []
-    monkeypatch.setattr(model, "named_parameters", lambda: walks.append(1) or nn.Module.named_parameters(model))
-    for _ in range(3):
-        assert [*learner.own_parameters()] == [*dict(nn.Module.named_parameters(model))]
-        assert not learner.name_of(other[0].weight)
-    assert len(walks) == 1

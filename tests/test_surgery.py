@@ -98,6 +98,12 @@ def test_warning_of_layers_left_alone_names_three_and_counts_all(widths, shown):
     assert shown.replace(", ", "; ") in told
 
 
+def test_warning_that_lists_sentences_ends_with_one_full_stop():
+    graph = UnitGraph((), ("F.relu in the forward of Net.", "F.relu in the forward of Part."))
+    with pytest.warns(UserWarning, match=r"\(F.relu in the forward of Net; F.relu in the forward of Part\)\.$"):
+        surgery.warn_of_others(graph, torch.optim.SGD([torch.zeros(1)]), "CBP", served=[])
+
+
 def test_residual_layer_is_left_alone_by_design_and_warned_of_only_if_unclear():
     model = chain(2, 3, 4, 1)
     optimizer = torch.optim.SGD(model.parameters())

@@ -253,7 +253,8 @@ class Plasticity:
                 continue
             lines.append(f"  acts on: {', '.join(served) or 'nothing'}")
             reasons: dict[str, list[str]] = {}
-            for name, *reason in (sentence.partition(": ") for sentence in left):
+            for sentence in left:
+                name, *reason = sentence.partition(": ") if sentence.startswith("'") else ("", sentence)
                 reasons.setdefault("".join(reason), []).append(name)
             lines += [f"  leaves alone: {', '.join(names)}{reason}" for reason, names in reasons.items()]
         if any(method.acts_in("after_backward") for method in self.methods) and self.clip_norm is None:

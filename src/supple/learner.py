@@ -138,7 +138,6 @@ class Learner:
         self._loss = loss
         self._units: UnitGraph | None = None
         self._named: dict[int, tuple[str, nn.Parameter]] = {}
-        self._known: dict[int, Tensor] = {}  # the named ones, and another model's that the optimizer has
         self._shapes: set[int] = set()  # of activations, among the named ones
         self._layers: dict[str, Layer] = {}
         vars(self).update(unwatched())
@@ -162,7 +161,7 @@ class Learner:
     def __getstate__(self) -> dict[str, Any]:
         """No copy or pickle holds activations; one of a Learner that watches its model will watch its own."""
         watches = self._features is not None, self._gradients is not None, self._watches_inputs
-        return {**vars(self), **unwatched(), "_watches": watches, "_named": {}, "_known": {}, "_shapes": set()}
+        return {**vars(self), **unwatched(), "_watches": watches, "_named": {}, "_shapes": set()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         features, gradients, inputs = state.pop("_watches")
@@ -278,6 +277,8 @@ class Learner:
     def _walk(self) -> None:
         """Look for the model's parameters and layers; this takes longer than the rest of a small step."""
         named = {id(parameter): (name, parameter) for name, parameter in self.model.named_parameters()}
+        if named.keys() == self._named.keys():
+            return  # what is new to the optimizer is another model's
         layers = {name: module for name, module in self.model.named_modules() if is_layer(module)}
         for name, layer in self._layers.items():
             if layers.get(name, layer) is not layer:
@@ -286,15 +287,13 @@ class Learner:
                     "Attach it again: plasticity.detach(), then attach(model, optimizer, ...)."
                 )
         self._layers, self._named = layers, named
-        held = (parameter for group in self.optimizer.param_groups for parameter in group["params"])
-        self._known = {id(p): p for p in itertools.chain((p for _, p in named.values()), held)}
         activations = (part for part in self.model.modules() if isinstance(part, TRAINED_SHAPES))
         self._shapes = {id(parameter) for part in activations for parameter in part.parameters()}
 
     def own_parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that the optimizer trains, by name: none that is frozen or that another optimizer trains."""
         trained = trained_by(self.optimizer)
-        if not trained <= self._known.keys():
+        if not trained <= self._named.keys():
             self._walk()
         return {name: parameter for key, (name, parameter) in self._named.items() if key in trained}
 
@@ -319,7 +318,7 @@ class Learner:
 
     def name_of(self, parameter: Tensor) -> str:
         """The parameter's name in the model; empty if it is not one of its parameters."""
-        if id(parameter) not in self._known:
+        if id(parameter) not in self._named:
             self._walk()
         return self._named.get(id(parameter), ("", parameter))[0]
 

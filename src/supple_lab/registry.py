@@ -169,7 +169,8 @@ def kind_of(base: type) -> str:
 
 def no_such(kind: str, name: str, names: Iterable[str]) -> str:
     names = list(names)
-    shared = name[: name.rfind(".") + 1] or "--"  # common to all options, so it makes none of them likelier
+    head = name[: name.rfind(".") + 1]  # if it is common to all options, it makes none of them likelier
+    shared = head if head and all(known.startswith(head) for known in names) else "--"
     by_end = {known.removeprefix(shared): known for known in names}
     close = difflib.get_close_matches(name.removeprefix(shared), by_end, n=1)
     hint = f" Did you mean '{by_end[close[0]]}'?" if close else ""

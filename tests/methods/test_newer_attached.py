@@ -208,6 +208,18 @@ def test_a_layer_in_place_of_another_is_refused_by_name(method, num_classes):
     go_on()
 
 
+@pytest.mark.parametrize("method", [methods.L2(), methods.CBP()], ids=str)
+def test_a_head_in_place_of_another_is_refused_though_the_optimizer_has_had_both(method):
+    model, heads = network(), [nn.Linear(16, 3) for _ in range(2)]
+    model[4] = heads[0]
+    optimizer = adam(nn.ModuleList([model, *heads]))
+    parts = model, optimizer, attach(model, optimizer, method, example_input=DATA[0][0])
+    train(parts, DATA[:2])
+    model[4] = heads[1]
+    with pytest.raises(ValueError, match="'4' is another layer than when the method was attached"):
+        train(parts, DATA[2:4])
+
+
 def test_a_layer_that_comes_beside_the_others_is_no_exchange():
     model, optimizer, plasticity = made(methods.L2(), example=True)
     train((model, optimizer, plasticity), DATA[:2])

@@ -94,7 +94,8 @@ def unreached(graph: UnitGraph, optimizer: torch.optim.Optimizer) -> list[str]:
 def warn_of_others(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: str, *, served: list[UnitLayer]) -> None:
     """Name the hidden layers that a method leaves alone for another reason than a residual sum, which is by design."""
     by_design = [layer for layer in graph if layer.residual and not layer.unclear]
-    reasons = [*reasons_left(graph, optimizer, served=[*served, *by_design]), *graph.skipped]
+    skipped = (words.rstrip(".") for words in graph.skipped)
+    reasons = [*reasons_left(graph, optimizer, served=[*served, *by_design]), *skipped]
     if reasons:
         shown = "; ".join(reasons[:MAX_REASONS]) + ("; ..." if len(reasons) > MAX_REASONS else "")
         warn(f"{who} leaves {len(reasons)} of the network's hidden layers alone ({shown}).")
