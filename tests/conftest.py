@@ -30,3 +30,9 @@ def _seeded():
     yield
     if "torch._dynamo" in sys.modules:  # it compiles one code object, as nn.Sequential's, only so often
         torch.compiler.reset()
+
+
+@pytest.fixture
+def no_picture_files(monkeypatch):
+    """Reports are written without their PNG and PDF files; the page draws the same panels."""
+    monkeypatch.setattr("supple_lab.report.write.picture_files", lambda figure: {"png": b"", "pdf": b""})

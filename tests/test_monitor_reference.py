@@ -55,9 +55,14 @@ def test_no_setting_of_the_test_is_in_the_reference_set():
     assert len(reference.configurations(is_test=True)) == len(reference.NETWORKS) * len(new) - 2 * 4  # no dead ViTs
 
 
-@pytest.mark.parametrize("is_test", [False, True])
-@pytest.mark.parametrize("network", reference.NETWORKS)
-@pytest.mark.parametrize("regime", ["dead", "remedy"])
+TRAININGS = [  # with norms, and deeper by a layer, for each network
+    *((network, "dead", False) for network in reference.NETWORKS),
+    *((network, "remedy", True) for network in reference.NETWORKS),
+    *(("mlp", "dead", True), ("mlp", "remedy", False)),
+]
+
+
+@pytest.mark.parametrize(("network", "regime", "is_test"), TRAININGS)
 def test_training_writes_a_line_that_json_holds(network, regime, is_test, monkeypatch):
     monkeypatch.setattr(reference, "STAGE_STEPS", 6)
     monkeypatch.setattr(reference, "GAP", {"steps": 12, "seeds": 2})

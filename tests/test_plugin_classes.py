@@ -1,14 +1,12 @@
 """A plugin is looked at as a whole when it is loaded: what cannot be told apart or written down is refused then."""
 
-import os
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from torch import nn
 
+from alone import supple_alone
 from supple.methods import L2, L2Init, Method, ReDo, ShrinkPerturb, UseAID, Vanilla
 from supple_lab import registry
 from supple_lab.arena.spaces import Uniform
@@ -45,13 +43,10 @@ class Mine(Method):
     ],
 )
 def test_a_taken_name_is_refused_before_anything_is_written(tmp_path, file):
-    """In a process of its own: what a plugin defines stays in the process that read it."""
     (tmp_path / "mine.py").write_text("import neighbour")
     (tmp_path / file).write_text(TAKEN)
-    given = ["--plugin", str(tmp_path / "mine.py"), "--out", str(tmp_path / "out"), "--engine", "inline", "--quiet"]
-    code = "from supple_lab.cli import main; main()"
-    command = [sys.executable, "-c", code, "run", "quickstart", "--scale", "smoke", "--methods", "aid", *given]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    given = ["--plugin", "mine.py", "--out", "out", "--engine", "inline", "--quiet"]
+    done = supple_alone(tmp_path, "run", "quickstart", "--scale", "smoke", "--methods", "aid", *given)
     assert (done.returncode, done.stdout) == (2, "")
     assert "the name 'aid' of the plugin's Mine is taken by supple.methods.activations.UseAID" in done.stderr
     assert not (tmp_path / "out").exists()
@@ -201,21 +196,16 @@ REFUSED = {
 
 @pytest.mark.parametrize("code", ["", "class Mine:\n    name = 'mine'\n"], ids=["empty", "upon no base class"])
 def test_a_plugin_that_brings_nothing_is_refused(tmp_path, code):
-    """In a process of its own: others bring what the tests before have defined."""
     (path := tmp_path / "nothing.py").write_text(code)
-    command = "from supple_lab.cli import main; main()", "list", "methods", "--plugin", str(path)
-    done = subprocess.run([sys.executable, "-c", *command], capture_output=True, text=True)
+    done = supple_alone(tmp_path, "list", "methods", "--plugin", str(path))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"supple: --plugin {path} brings nothing: none of its classes builds upon Method, ")
 
 
 @pytest.mark.parametrize(("body", "sentence"), REFUSED.values(), ids=REFUSED)
 def test_the_arena_refuses_a_plugin_in_a_sentence(tmp_path, body, sentence):
-    """In a process of its own: what a plugin defines stays in the process that read it."""
     (tmp_path / "mine.py").write_text(MINE.format(body))
-    code = "from supple_lab.cli import main; main()"
-    command = [sys.executable, "-c", code, "arena", "--scale", "smoke", "--plugin", str(tmp_path / "mine.py")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = supple_alone(tmp_path, "arena", "--scale", "smoke", "--plugin", "mine.py")
     assert done.returncode == 2
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1

@@ -20,6 +20,7 @@ from supple_lab.store.run_folder import RunFolder
 from supple_lab.store.store import Store
 
 ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.usefixtures("no_picture_files")
 PUBLISHED = sorted(path for path in (ROOT / "docs/results").glob("*/*.json") if path.stem == path.parent.name)
 
 

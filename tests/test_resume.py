@@ -92,8 +92,8 @@ def is_quick(method) -> bool:
     ],
 )
 def test_every_method_resumes_in_the_middle_of_an_epoch(tmp_path, method):
-    spec = small_spec(method, num_stages=4, epochs=6)
-    assert_resumes(tmp_path, spec, at_step=59)
+    spec = small_spec(method, num_stages=4, epochs=4)
+    assert_resumes(tmp_path, spec, at_step=41)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from supple_lab.paper.supervised import Supervised
 from supple_lab.report.figure import ClaimRow, Part
 from supple_lab.store.store import Store
 
+pytestmark = pytest.mark.usefixtures("no_picture_files")
+
 ORDER = StudyOptions(scale="smoke")
 
 

@@ -15,6 +15,8 @@ from supple_lab.run import run
 from supple_lab.store.store import Store
 from supple_lab.sweep import ray_engine
 
+pytestmark = pytest.mark.usefixtures("no_picture_files")
+
 SMOKE = ["run", "quickstart", "--scale", "smoke", "--methods", "aid"]
 
 

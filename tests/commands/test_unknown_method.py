@@ -7,6 +7,8 @@ import pytest
 from supple_lab.cli import supple
 from supple_lab.paper.manifest import path_of, read_manifest
 
+pytestmark = pytest.mark.usefixtures("no_picture_files")
+
 RUN = ["run", "quickstart", "--scale", "smoke", "--methods", "vanilla", "--engine", "inline", "--quiet"]
 STRANGER = {"method": {"kind": "my_method"}, "seed": 7}
 

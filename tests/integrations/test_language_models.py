@@ -135,10 +135,10 @@ def test_units_act_through_their_columns_alone_and_their_rows_on_them_alone(trac
     "method", [CBP(replacement_rate=0.05, maturity=1), ReDo(threshold=0.9)], ids=lambda method: method.name
 )
 def test_methods_renew_units_in_every_feed_forward_without_a_warning(traced, method):
-    model, inputs, graph, sites = traced
-    model = copy.deepcopy(model)
+    model, inputs, graph, sites = copy.deepcopy(traced)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     learner = Learner(model, optimizer, example_input=inputs)
+    learner.units = graph
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         state = method.init(learner)
@@ -156,9 +156,8 @@ def test_methods_renew_units_in_every_feed_forward_without_a_warning(traced, met
 
 
 def test_monitor_reads_a_row_of_units_for_every_feed_forward(traced):
-    model, inputs, graph, sites = traced
-    model = copy.deepcopy(model)
-    for watched in (None, trace_units(model, inputs)):
+    model, inputs, graph, sites = copy.deepcopy(traced)
+    for watched in (None, graph):
         monitor = Monitor(model, probe=inputs, every=1, sites=watched)
         model.zero_grad()
         model(**inputs).logits.square().mean().backward()

@@ -15,6 +15,8 @@ from supple_lab.paper.manifest import add_to_manifest, path_of, read_manifest
 from supple_lab.paper.quickstart import Quickstart
 from supple_lab.paper.study import StudyOptions
 
+pytestmark = pytest.mark.usefixtures("no_picture_files")
+
 
 def run_quickstart(out, *options):
     return supple(

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import pytest
 from samples import CLAIM, INFO, RESULTS, curve, figure, panel, run, study_report
 from test_page import Elements
 
@@ -12,6 +13,8 @@ from supple_lab.report.page import MAX_BYTES
 from supple_lab.report.write import write_report
 from supple_lab.results.results import Results
 from supple_lab.results.select import select
+
+pytestmark = pytest.mark.usefixtures("no_picture_files")
 
 FIGURE = figure(panel(curve()))
 OTHER = replace(INFO, study="other", title="Another <title>")

@@ -202,11 +202,16 @@ def test_a_kill_during_an_evaluation_costs_the_evaluation_alone_and_changes_noth
     assert_equal_runs(store, unbroken, spec)
 
 
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """The run of chain_spec(), never changed."""
+    return finished(tmp_path_factory.mktemp("unbroken"), chain_spec())
+
+
 @pytest.mark.parametrize("harm", ["cut short", "missing", "all missing"])
-def test_a_damaged_replay_costs_time_but_changes_nothing(tmp_path, capsys, harm):
+def test_a_damaged_replay_costs_time_but_changes_nothing(tmp_path, capsys, unbroken, harm):
     spec = chain_spec()
-    unbroken = finished(tmp_path / "unbroken", spec)
-    store = interrupted(tmp_path / "broken", spec, after_segments=4)
+    store = interrupted(tmp_path, spec, after_segments=4)
     for path in pieces(store.folder(spec).path)[0 if harm == "all missing" else -1 :]:
         os.truncate(path, path.stat().st_size // 2) if harm == "cut short" else path.unlink()
     assert execute(spec, store) == "done"
@@ -224,11 +229,9 @@ def test_frames_of_a_run_on_every_core_leave_most_of_the_memory_free(tmp_path, m
         assert (tmp_path / dqn.FRAMES_FILE).exists() == is_in_file
 
 
-def test_frames_in_a_file_change_no_number(tmp_path, monkeypatch):
-    spec = chain_spec()
-    in_memory = finished(tmp_path / "memory", spec)
+def test_frames_in_a_file_change_no_number(tmp_path, monkeypatch, unbroken):
     monkeypatch.setattr(dqn, "MAX_SHARE_OF_MEMORY", 0.0)
-    assert_equal_runs(finished(tmp_path / "file", spec), in_memory, spec)
+    assert_equal_runs(finished(tmp_path, chain_spec()), unbroken, chain_spec())
 
 
 OFTEN = [method for method in PERIODIC if method.name != "full_reset"]  # which the target network could not follow

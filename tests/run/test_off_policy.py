@@ -28,8 +28,8 @@ SMALL = OffPolicy(
     task=Slide(num_steps=20),
     num_stages=2,
     segments_per_stage=2,
-    steps_per_segment=50,  # so that a segment cuts an episode off
-    num_random_steps=30,
+    steps_per_segment=30,  # so that a segment cuts an episode off
+    num_random_steps=20,
     batch_size=32,
     num_evaluated=2,
 )
@@ -48,9 +48,10 @@ def small_spec(method: Method | None = None, **changed) -> RunSpec:
 
 @ALGORITHMS
 def test_run_learns_the_task(tmp_path, algorithm):
-    longer = {"num_stages": 1, "steps_per_segment": 1_300, "num_random_steps": 200, "num_evaluated": 20}
+    longer = {"num_stages": 1, "steps_per_segment": 500, "num_random_steps": 100, "num_evaluated": 20}
     shorter = {"discount": 0.9, "target_rate": 0.05}  # what follows an action in a few steps, and spreads fast
-    record, first, _ = records_of(tmp_path, small_spec(algorithm=algorithm, **longer, **shorter))
+    spec = replace(small_spec(algorithm=algorithm, **longer, **shorter), optimizer=Adam(learning_rate=3e-3), seed=1)
+    record, first, _ = records_of(tmp_path, spec)
     assert record["score"] > 14  # of 20
     assert first["train_score"] < 13  # while it explores and begins to learn
 
@@ -199,11 +200,11 @@ def test_agents_act_without_masks_and_explore_by_noise_alone(algorithm):
 
 
 def test_segments_say_what_is_theirs(tmp_path):
-    first_stage, _, *segments = records_of(tmp_path, small_spec(num_random_steps=50))
+    first_stage, _, *segments = records_of(tmp_path, small_spec(num_random_steps=30))
     assert ["loss" in segment for segment in segments] == [False, True, True, True]  # no update, no loss
     scores = [segment["train_score"] for segment in segments[:2]]
     assert scores[0] != scores[1]
-    assert first_stage["train_score"] == pytest.approx(np.mean(scores))  # two episodes each
+    assert first_stage["train_score"] == pytest.approx(np.mean(scores))  # an episode each
 
 
 def test_decay_is_of_networks_alone():
