@@ -123,7 +123,6 @@ def adds(key: str, one: str, other: str, claim: str) -> Claim:
     )
 
 
-SMOKE = "Smoke scale: tiny networks for a few steps show that everything runs; the numbers mean nothing."
 QUICK = "Quick scale: 1,600 digits under 8 labellings, 3 x 128 units; 200 digits in 5 parts, a slim CNN."
 HOW = (
     "Not one of the paper's studies. The score is the accuracy at the end of a stage in evaluation mode, mean over 50 "
@@ -171,7 +170,7 @@ class Factors(Study):
             figures=(Figure(name="factors", caption=caption, panels=panels, columns=2),),
             tables=(table(groups),),
             claims=self.decided(groups, order),
-            notes={"smoke": (SMOKE,), "quick": (QUICK, HOW)}.get(order.scale, (HOW,)),
+            notes=(QUICK, HOW) if order.scale == "quick" else (HOW,),
         )
 
 

@@ -80,7 +80,6 @@ def counts(case: str) -> bool:
 
 FIGURE_P = 0.9  # as the paper's experiments with random labels
 NUM_NORMAL = 2**17  # numbers z for each p
-SMOKE = "Smoke scale: to see that everything runs; no verdict is given, as with the other studies. Take --scale quick."
 
 
 class Parts(NamedTuple):
@@ -184,7 +183,6 @@ class Theory(Study):
             tables=(theorem.theorem_table(**both),),
             claims=self.decided(Parts(results.root, {**both, "one_unit": one_unit}, corollary, moments), order),
             notes=(
-                *((SMOKE,) if order.scale == "smoke" else ()),
                 "Nothing is trained, so that there is no protocol to be larger or smaller than: every scale computes "
                 "the same numbers. Theorem 1's left side is the mean over all "
                 f"{2**NUM_UNITS} masks of {NUM_NETWORKS} random networks with {NUM_UNITS} hidden units. At p = 1/2 the "

@@ -147,7 +147,6 @@ HOW = (
     "others). Strengths of AID's forms and of slopes are matched: AID of p has the counterpart (1 - p) / p."
 )
 SCALE_NOTES: Mapping[Scale, tuple[str, ...]] = {
-    "smoke": ("Smoke scale: tiny networks for a few steps, nothing is tuned; the numbers mean nothing.",),
     "quick": (
         HOW.format(number="4"),
         "Quick scale: 1,600 digits under random labels, 3 x 128 units; 200 digits in 5 parts, a slim CNN. The other "
@@ -190,14 +189,14 @@ class WhyAID(Study):
                 figures=(),
                 tables=(choice_table(results, order),),
                 claims=self.decided({}, order),
-                notes=(*SCALE_NOTES[order.scale], "These are the tuning runs; no claim rests on them."),
+                notes=(*SCALE_NOTES.get(order.scale, ()), "These are the tuning runs; no claim rests on them."),
             )
         groups = groups_of(results, order)
         return StudyReport(
             figures=(effect_figure(groups),),
             tables=(score_table(groups, results, order),),
             claims=self.decided(groups, order),
-            notes=SCALE_NOTES[order.scale],
+            notes=SCALE_NOTES.get(order.scale, ()),
         )
 
 
