@@ -13,13 +13,13 @@ from supple_lab.data.digits import Digits
 from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.paper import warm_start
-from supple_lab.paper.claims import Above, Agree, All, Claim, Computed, Each, Kept, Lost, Number, by_seed, last_tenth
+from supple_lab.paper.claims import Above, Agree, All, Claim, Computed, Each, Kept, Lost, Number, last_tenth
 from supple_lab.paper.compare import bar, beside_the_paper, label_of, sample_table, stage_curves
 from supple_lab.paper.method_runs import NO_RUNS, MethodRuns, ends, reference, stand_in_notes
 from supple_lab.paper.networks import final_accuracy, slim_settings, sources, unsearched
 from supple_lab.paper.study import ByScale, Condition, Scale, Study, StudyOptions
-from supple_lab.report.figure import Bars, Curve, Figure, Level, Panel, StudyReport, Table
-from supple_lab.results.results import Results, Sample
+from supple_lab.report.figure import Bars, Figure, Level, Line, Panel, StudyReport, Table
+from supple_lab.results.results import Results, Sample, by_seed
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
 
@@ -172,7 +172,12 @@ class DropoutFails(Study):
                             x_label="stage",
                             y_label="accuracy − accuracy at stage 1",
                             curves=tuple(
-                                replace(curve, values=curve.values - curve.values[:, :1])
+                                Line.over_seeds(
+                                    method=curve.method,
+                                    label=curve.label,
+                                    x=curve.x,
+                                    values=curve.values - curve.values[:, :1],
+                                )
                                 for curve in variant_curves(runs, NETWORK)
                             ),
                             levels=(Level(label="no loss", value=0.0),),
@@ -231,7 +236,7 @@ def network_condition(order: StudyOptions) -> Condition:
     )
 
 
-def variant_curves(runs: MethodRuns, metric: str) -> tuple[Curve, ...]:
+def variant_curves(runs: MethodRuns, metric: str) -> tuple[Line, ...]:
     """A line a variant over the stages, in the colour of its method."""
     return tuple(
         replace(curve, method=runs.of(curve.method).runs[0].spec.method.name)

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 
 from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles
-from supple_lab.paper.claims import Above, All, AtPaperScale, Below, Claim, Computed, Each, Number, by_seed, number
+from supple_lab.paper.claims import Above, All, AtPaperScale, Below, Claim, Computed, Each, Number, number
 from supple_lab.paper.compare import BAND, beside_the_paper, label_of, sample_table, stage_panel
 from supple_lab.paper.dropout_fails import DATASETS, network_condition
 from supple_lab.paper.method_runs import MethodRuns, method_by_method
 from supple_lab.paper.networks import sources
 from supple_lab.paper.study import ByScale, Condition, Scale, Study, StudyOptions
 from supple_lab.report.figure import Distribution, Figure, Finding, Histogram, Level, StudyReport, Table
-from supple_lab.results.results import Results, RunResult, Sample
+from supple_lab.results.results import Results, RunResult, Sample, by_seed
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import Supervised
 from supple_lab.store.run_folder import Record

@@ -20,7 +20,7 @@ from supple_lab.paper.claims import Claim, Computed
 from supple_lab.paper.findings import NOT_RUN, in_at_least
 from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.paper.theorem import NUM_NETWORKS, NUM_UNITS, PROBABILITIES, ROUNDING
-from supple_lab.report.figure import Curve, Figure, Finding, Level, Panel, StudyReport, Verdict
+from supple_lab.report.figure import Figure, Finding, Level, Line, Panel, StudyReport, Verdict
 from supple_lab.results.results import Results
 
 FILE = "bench-kernels.json"
@@ -205,7 +205,8 @@ def branches_figure() -> Figure:
             x_label="pre-activation",
             y_label="activation",
             curves=tuple(
-                Curve(method=method, label=label, x=x.numpy(), values=y.numpy()[None]) for method, label, y in chosen
+                Line.over_seeds(method=method, label=label, x=x.numpy(), values=y.numpy()[None])
+                for method, label, y in chosen
             ),
             y_range=(-2.1, 2.1),
         )
@@ -246,7 +247,7 @@ def moments_figure(second_moments: np.ndarray, slopes: np.ndarray) -> Figure:
 
     def panel(title: str, y_label: str, by_label: dict[str, np.ndarray]) -> Panel:
         curves = (
-            Curve(method="aid", label=label, x=np.array(PROBABILITIES), values=values[None])
+            Line.over_seeds(method="aid", label=label, x=np.array(PROBABILITIES), values=values[None])
             for label, values in by_label.items()
         )
         return Panel(
