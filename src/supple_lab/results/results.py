@@ -226,11 +226,6 @@ class Results:
         """The runs that curves are drawn from: those that ended, or else those under way."""
         return self.ended or tuple(run for run in self.runs if run.records)
 
-    @property
-    def drawn_over_epochs(self) -> tuple[RunResult, ...]:
-        """Those of them that curves over epochs are drawn from: not those whose log of epochs is damaged or gone."""
-        return tuple(run for run in self.drawn if run.epochs or not run.complaints)
-
     def where(self, accept: Callable[[RunSpec], bool]) -> "Results":
         return Results(tuple(run for run in self.runs if accept(run.spec)))
 
@@ -260,10 +255,11 @@ class Results:
         return np.array(rows, dtype=float).reshape(len(rows), len(stages))
 
     def epoch_matrix(self, metric: str, *, first_stage: int = 0) -> np.ndarray:
-        """Drawn runs by epochs, stages from the first on one after the other; reads every run's log of epochs."""
+        """Drawn runs by epochs, stages from the first on one after the other; none whose log is damaged or gone."""
         rows = [
             [record.get(metric, np.nan) for record in run.epochs if record.get("stage", 0) >= first_stage]
-            for run in self.drawn_over_epochs
+            for run in self.drawn
+            if run.epochs or not run.complaints  # the log is read here
         ]
         width = max((len(row) for row in rows), default=0)
         return np.array([row + [np.nan] * (width - len(row)) for row in rows], dtype=float).reshape(len(rows), width)
