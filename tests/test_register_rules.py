@@ -1,25 +1,19 @@
 """tools/register_rules.py: what is new or changed gets an entry, once, with the runs that are published."""
 
-import importlib.util
+import importlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from supple_lab.paper.register import digest_of, texts
 from supple_lab.paper.theory import Theory
 from supple_lab.paper.trainability import Trainability
 
 ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "tools"))
+tool = importlib.import_module("register_rules")
 KEY = "aid_leads_continual_full"
-
-
-@pytest.fixture
-def tool():
-    spec = importlib.util.spec_from_file_location("register_rules", ROOT / "tools/register_rules.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -27,9 +21,9 @@ def register():
     return json.loads((ROOT / "src/supple_lab/paper/register.json").read_text())
 
 
-def test_a_new_claim_and_a_changed_rule_are_added_with_the_published_runs(tool, register):
+def test_a_new_claim_and_a_changed_rule_are_added_with_the_published_runs(register):
     del register["rules"][KEY]
-    register["rules"]["theorem_1"][-1]["digest"] = digest_of("an older rule")
+    register["rules"]["theorem_1"][-1]["digest"] = tool.digest_of("an older rule")
     assert sorted(tool.changed(register)) == [KEY, "theorem_1"]
     published = {"continual_full": {"runs": [{"id": "a", "status": "done"}, {"id": "b", "status": "waiting"}]}}
     for key in (KEY, "theorem_1"):
@@ -37,11 +31,11 @@ def test_a_new_claim_and_a_changed_rule_are_added_with_the_published_runs(tool, 
     assert tool.changed(register) == []
     assert register["runs"]["continual_full published by abcdef0"] == ["a"]
     (entry,) = register["rules"][KEY]
-    assert (entry["commit"], entry["date"], entry["test"]) == ("abcdef0", "2026-11-17", texts()[KEY])
+    assert (entry["commit"], entry["date"], entry["test"]) == ("abcdef0", "2026-11-17", tool.texts()[KEY])
     assert register["rules"]["theorem_1"][-1]["runs"] == []
 
 
-def test_a_reworded_rule_keeps_its_entry(tool, register):
+def test_a_reworded_rule_keeps_its_entry(register):
     before = json.dumps(register["rules"])
     register["reworded"].clear()
     assert len(tool.changed(register)) > 1
@@ -50,7 +44,7 @@ def test_a_reworded_rule_keeps_its_entry(tool, register):
     assert json.dumps(register["rules"]) == before
 
 
-def test_holms_bounds_stop_at_the_first_that_is_not_met(tool):
+def test_holms_bounds_stop_at_the_first_that_is_not_met():
     def row(claim, verdict, chance, runs=("a",)):
         return {"claim": claim, "verdict": verdict, "chance": chance, "parts": [], "runs": runs}
 
@@ -63,7 +57,7 @@ def test_holms_bounds_stop_at_the_first_that_is_not_met(tool):
     assert [line.rsplit("| ", 1)[1] for line in text.splitlines()[-3:]] == ["yes |", "no |", "no |"]
 
 
-def test_pages_are_what_the_tool_writes(tool, register):
+def test_pages_are_what_the_tool_writes(register):
     published = tool.reports()
     assert (ROOT / "docs/register.md").read_text() == tool.page(register, published)
     assert (ROOT / "docs/verdicts_in_detail.md").read_text().endswith(f"{tool.HEADING}\n\n{tool.error_rate(published)}")

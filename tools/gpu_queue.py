@@ -22,7 +22,7 @@ from pathlib import Path
 from supple_lab import registry
 from supple_lab.data.base import DataError
 from supple_lab.paper.study import Scale, Study, StudyOptions
-from supple_lab.paper.why_aid_entries import PROTOCOLS, TUNING_SEED, tuning_runs
+from supple_lab.paper.why_aid_entries import PROTOCOLS, TUNING_SEED, choices
 from supple_lab.precision import Precision
 from supple_lab.provenance import gather_provenance
 from supple_lab.scenarios.warm_start import WarmStart
@@ -265,6 +265,17 @@ def reports_in(results: Path) -> list[Path]:
 def published(results: Path) -> set[str]:
     runs = (run for path in reports_in(results) for run in json.loads(path.read_bytes())["runs"])
     return {run["id"] for run in runs if run["status"] in ENDED}
+
+
+def tuning_runs() -> set[str]:
+    """The ids of the runs that settings were chosen by."""
+    return {
+        run
+        for labels in choices().values()
+        for entries in labels.values()
+        for one in entries.values()
+        for run in one["tried"]
+    }
 
 
 def missing_runs(results: Path, scale: Scale, store: Path | None = None) -> dict[Wanted, list[RunSpec]]:

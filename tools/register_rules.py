@@ -7,13 +7,15 @@ gives that commit another name, which tests/paper/test_register.py then does not
 register.json, and run this again.
 """
 
+import hashlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from supple_lab.paper.register import OTHERS, SHARED, STUDIES, digest_of, in_force, registered_claims, texts
+from supple_lab.paper import claims
+from supple_lab.paper.register import OTHERS, STUDIES, registered_claims
 
 ROOT = Path(__file__).parent.parent
 REGISTER = ROOT / "src/supple_lab/paper/register.json"
@@ -21,6 +23,7 @@ RULES = "src/supple_lab/paper/*.py"
 RESULTS = ROOT / "docs/results"
 PAGE, VERDICTS = ROOT / "docs/register.md", ROOT / "docs/verdicts_in_detail.md"
 HEADING = "## How many claims, and how often chance decides one"
+SHARED = "shared"  # the key of what claims.py says of all rules, to which each of them refers
 LEVEL = 0.05  # of each claim
 Json = dict[str, Any]
 
@@ -50,6 +53,22 @@ def git(*arguments: str) -> str:
 def reports() -> dict[str, Json]:
     paths = {study: RESULTS / study / f"{study}.json" for study in (*STUDIES, *OTHERS)}
     return {study: json.loads(path.read_bytes()) for study, path in paths.items() if path.exists()}
+
+
+def texts() -> dict[str, str]:
+    """What is registered today: the rule of each claim by its key, and what is said of all."""
+    shared = " ".join((claims.__doc__ or "").split())
+    return {SHARED: shared} | {key: claim.text for key, (_, claim) in registered_claims().items()}
+
+
+def in_force(register: Json, key: str) -> str:
+    """The digest of the text that a rule of the register has today; empty if there is none."""
+    every = register["rules"].get(key)
+    return register["reworded"].get(every[-1]["digest"], every[-1]["digest"]) if every else ""
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def changed(register: Json) -> list[str]:

@@ -24,7 +24,7 @@ from supple_lab import registry
 from supple_lab.commands.report import make_report
 from supple_lab.paper.study import Study
 from supple_lab.report.colours import LOOKS
-from supple_lab.report.figure import NO_EPOCHS, AnyPanel, Estimate, Panel, StudyReport
+from supple_lab.report.figure import NO_EPOCHS, AnyPanel, Line, Panel, StudyReport
 
 FIGURE = re.compile(r'<figure id="(.*?)".*?</figure>', re.DOTALL)
 ENTRY = re.compile(r"<button [^>]*--ink-light:(#\w+)[^>]*>.*?</svg>(.*?)</button>", re.DOTALL)
@@ -55,7 +55,7 @@ def remake(results: Path) -> None:
     page.write_text(NO_LOGS.sub(INSTEAD, page.read_text("utf-8")), "utf-8")
 
 
-def curves_in(page: str) -> Iterator[tuple[Place, tuple[Estimate, ...]]]:
+def curves_in(page: str) -> Iterator[tuple[Place, tuple[Line, ...]]]:
     """The curves of each panel of a page, from the numbers that it shows under the pointer."""
     (data,) = DATA.findall(page)
     for figure, panels in zip(FIGURE.finditer(page), json.loads(data), strict=True):
@@ -66,12 +66,12 @@ def curves_in(page: str) -> Iterator[tuple[Place, tuple[Estimate, ...]]]:
             yield place, tuple(curve_of(curve, *legend[curve["entry"]]) for curve in told)
 
 
-def curve_of(told: dict[str, Any], ink: str, label: str) -> Estimate:
+def curve_of(told: dict[str, Any], ink: str, label: str) -> Line:
     """A curve as it was drawn; its colour says which method it is of."""
     names = ("x", "middle", "low", "high", "lower", "upper")
     numbers = {name: np.array(told[name], dtype=float) for name in names if name in told}
     nothing = np.full(len(numbers["x"]), np.nan)
-    return Estimate(
+    return Line(
         method=next(method for method, look in LOOKS.items() if look.light == ink),
         label=label,
         x=numbers["x"],
@@ -81,11 +81,11 @@ def curve_of(told: dict[str, Any], ink: str, label: str) -> Estimate:
         n=told["n"],
         statistic=told["line"],
         band_words=told["band"],
-        bootstrap=(numbers["lower"], numbers["upper"]) if "lower" in numbers else None,
+        resampled=np.array((numbers["lower"], numbers["upper"])) if "lower" in numbers else None,
     )
 
 
-def with_curves(report: StudyReport, known: dict[Place, tuple[Estimate, ...]]) -> StudyReport:
+def with_curves(report: StudyReport, known: dict[Place, tuple[Line, ...]]) -> StudyReport:
     """The report with known curves in the panels that would be drawn from logs."""
 
     def filled(panel: AnyPanel, figure: str) -> AnyPanel:

@@ -1,6 +1,9 @@
 """Who keeps its plasticity is told by a fresh vanilla network of the same seed, and not by where a curve began."""
 
+import importlib
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +14,6 @@ from supple_lab.optimizer import Adam
 from supple_lab.paper import dropout_fails, trainability
 from supple_lab.paper.claims import KEPT, LEARNED, LOST, NO_REFERENCE, Kept, Lost, Number
 from supple_lab.paper.method_runs import MethodRuns, reference, stand_in_notes
-from supple_lab.paper.register import SHARED, texts
 from supple_lab.paper.study import StudyOptions
 from supple_lab.results.results import Results, Sample
 from supple_lab.run.run import execute
@@ -19,6 +21,8 @@ from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.store.store import Store
 
+sys.path.append(str(Path(__file__).parents[2] / "tools"))
+register = importlib.import_module("register_rules")
 END, START = (Number(name, lambda pair, place=place: pair[place]) for place, name in enumerate(("end", "fresh")))
 NOISE = np.array([-0.002, 0.001, 0.0, 0.002, -0.001])
 NUM_STAGES = 50
@@ -75,8 +79,8 @@ def test_the_registered_rules_name_the_bounds_that_decide():
     beside = {"a fresh vanilla network": 8, "its own first stage": 3}  # the latter of linear networks and under masks
     for than, number in beside.items():
         words = f"less than {KEPT:g} below {than}, seed by seed", f"It fails more than {LOST:g} below."
-        assert sum(all(part in text for part in words) for text in texts().values()) == number
-    shared = texts()[SHARED]
+        assert sum(all(part in text for part in words) for text in register.texts().values()) == number
+    shared = register.texts()[register.SHARED]
     assert all(f"{bound:g}" in shared for bound in (KEPT, LOST, LEARNED))
 
 

@@ -112,8 +112,7 @@ def test_quick_scale_adds_no_method_and_smoke_scale_no_data(study):
 
 @every_study
 def test_every_scale_tells_how_it_differs_from_the_paper(study):
-    notes = {scale: study.draw(Results(()), StudyOptions(scale=scale)).notes for scale in ("smoke", "quick", "paper")}
-    assert notes["smoke"][0].startswith("Smoke scale")
+    notes = {scale: study.draw(Results(()), StudyOptions(scale=scale)).notes for scale in ("quick", "paper")}
     assert notes["quick"][0].startswith("Quick scale, not the paper's protocol")
     assert notes["paper"][0].startswith("Where the paper is silent")
     by_looking = "chosen by looking at test accuracies on these very digits"

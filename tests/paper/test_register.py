@@ -1,8 +1,10 @@
 """Register of rules: no claim without an entry, no changed rule without a new one, a mark where data came first."""
 
 import ast
+import importlib
 import json
 import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -11,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from supple_lab.paper import register
-from supple_lab.paper.register import FILE, dated, digest_of, in_force, registered_claims, rules, texts
+from supple_lab.paper.register import FILE, dated, registered_claims, rules
 from supple_lab.report.figure import ClaimRow
 from supple_lab.report.tables import claims_table, printed_claims
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tools"))
+tool = importlib.import_module("register_rules")
 WRITTEN = json.loads(FILE.read_text())
 KEY = "drop_relu_and_aid_keep_permuted_online"
 
@@ -26,16 +30,18 @@ def row_of(key, runs):
     return ClaimRow(measured="0.1", interval=None, n=len(runs), verdict="fails", runs=tuple(runs), **words)
 
 
-@pytest.mark.parametrize("key", texts())
+@pytest.mark.parametrize("key", tool.texts())
 def test_every_rule_is_registered_as_it_stands(key):
     assert key in rules(), "run tools/register_rules.py after the commit that sets the rule"
-    assert in_force(WRITTEN, key) == digest_of(texts()[key]), "run tools/register_rules.py after the commit"
+    assert tool.in_force(WRITTEN, key) == tool.digest_of(tool.texts()[key]), (
+        "run tools/register_rules.py after the commit"
+    )
 
 
 def test_nothing_else_is_registered_and_no_rule_follows_itself():
-    assert set(rules()) == set(texts())
+    assert set(rules()) == set(tool.texts())
     for every in rules().values():
-        assert all(digest_of(rule.test) == rule.digest for rule in every)
+        assert all(tool.digest_of(rule.test) == rule.digest for rule in every)
         assert all(one.digest != other.digest for one, other in pairwise(every))
         assert [rule.date for rule in every] == sorted(rule.date for rule in every)
 

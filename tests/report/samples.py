@@ -10,12 +10,12 @@ from supple_lab.provenance import Provenance
 from supple_lab.report.figure import (
     Bars,
     ClaimRow,
-    Curve,
     Distribution,
     Figure,
     HeatMap,
     Histogram,
     Level,
+    Line,
     Panel,
     StudyReport,
     Table,
@@ -35,9 +35,11 @@ PROVENANCE = Provenance(
 )
 
 
-def curve(method="aid", label="AID", *, num_seeds=3, num_positions=6, seed=0, first=1, **options):
+def curve(method="aid", label="AID", *, num_seeds=3, num_positions=6, seed=0, first=1, band="range"):
     values = np.random.default_rng(seed).uniform(0.2, 0.9, size=(num_seeds, num_positions))
-    return Curve(method=method, label=label, x=np.arange(first, num_positions + first), values=values, **options)
+    return Line.over_seeds(
+        method=method, label=label, x=np.arange(first, num_positions + first), values=values, band=band
+    )
 
 
 def panel(*curves, title="Accuracy"):

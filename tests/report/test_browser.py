@@ -7,7 +7,7 @@ import pytest
 from samples import CLAIM, INFO, RESULTS, TABLE, bars, curve, distribution, figure, heat_map, panel, study_report
 
 from browser import CHROMIUM, browser
-from supple_lab.report.figure import Estimate
+from supple_lab.report.figure import Line
 from supple_lab.report.write import write_report
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
@@ -135,7 +135,7 @@ def test_the_pointer_shows_the_bootstrap_interval_under_its_name(tab, folder):
 @pytest.mark.parametrize("size", [{}, PHONE])
 def test_the_pointer_names_a_statistic_that_is_no_mean_and_shows_its_own_interval(tab, tmp_path, size):
     x = np.arange(2.0)
-    scores = Estimate(
+    scores = Line(
         method="aid",
         label="AID",
         x=x,
@@ -155,8 +155,8 @@ def test_the_pointer_names_a_statistic_that_is_no_mean_and_shows_its_own_interva
 
 @pytest.mark.parametrize("size", [{}, PHONE])
 def test_long_values_under_the_pointer_stay_inside_their_box(tab, tmp_path, size):
-    made = curve("dropout", "a long name of a method")
-    small = replace(made, values=-made.values / 37)
+    label, values = "a long name of a method", -curve().values / 37
+    small = Line.over_seeds(method="dropout", label=label, x=np.arange(1, 7), values=values, band="range")
     one = replace(panel(small), y_scale="symlog", y_range=None)
     write_report(tmp_path, INFO, results=RESULTS, report=study_report(figure(one)))
     tab.open((tmp_path / "index.html").as_uri(), **size)

@@ -25,7 +25,7 @@ from samples import (
 )
 
 from supple.methods import UseAID
-from supple_lab.report.figure import Curve, Estimate, Part
+from supple_lab.report.figure import Line, Part
 from supple_lab.report.page import MAX_BYTES, MAX_PARTS, MAX_POINTS, MAX_ROWS, facts, page, thinned
 from supple_lab.report.remarks import missing_groups, missing_words, short_of
 from supple_lab.report.write import write_report
@@ -98,7 +98,7 @@ def test_page_asks_nothing_of_the_network():
 
 def test_values_under_the_pointer_are_called_what_they_are():
     x = np.arange(3.0)
-    means = Estimate(method="aid", label="bars", x=x, middle=x, low=x - 1, high=x + 1, n=5)
+    means = Line(method="aid", label="bars", x=x, middle=x, low=x - 1, high=x + 1, n=5)
     scores = replace(means, label="IQM", statistic="IQM", band_words="stratified", edges=("strata from", "strata to"))
     text = render(figure(panel(curve("vanilla", "ReLU"), curve("dropout", "one", num_seeds=1), scores, means)))
     told = {(line["line"], line["band"]) for line in data_of(text)[0][0]["curves"]}
@@ -152,7 +152,7 @@ def lines_in(text):
 
 
 def test_line_goes_through_the_means():
-    made = Curve(method="aid", label="AID", x=np.array([1, 2, 3]), values=np.array([[0.0, 1.0, 0.25]]))
+    made = Line.over_seeds(method="aid", label="AID", x=np.array([1, 2, 3]), values=np.array([[0.0, 1.0, 0.25]]))
     text = render(figure(panel(made)))
     (line,), _ = lines_in(text)
     low, high = data_of(text)[0][0]["range"]
@@ -161,8 +161,9 @@ def test_line_goes_through_the_means():
 
 
 def test_line_has_a_gap_where_a_seed_has_no_value():
-    made = curve(num_seeds=2, num_positions=5)
-    made.values[0, 2] = np.nan
+    values = np.full((2, 5), 0.5)
+    values[0, 2] = np.nan
+    made = Line.over_seeds(method="aid", label="AID", x=np.arange(5), values=values)
     text = render(figure(panel(made)))
     assert [len(piece) for piece in lines_in(text)[0]] == [2, 2]
     assert data_of(text)[0][0]["curves"][0]["middle"][2] is None
@@ -396,7 +397,7 @@ def test_thinning_keeps_the_last_point_and_says_so():
     assert kept.caption == "A caption. (The page shows one point in 3.)"
     assert thinned([DEMO], MAX_POINTS) == [DEMO]
     x = np.arange(2.0 * MAX_POINTS)
-    scores = Estimate(method="aid", label="IQM", x=x, middle=x, low=x - 1, high=x + 1, n=85)
+    scores = Line(method="aid", label="IQM", x=x, middle=x, low=x - 1, high=x + 1, n=85)
     kept = thinned([figure(panel(scores), bars())], MAX_POINTS)[0]
     assert (kept.panels[0].curves[0].high - kept.panels[0].curves[0].x == 1).all()
     assert len(kept.panels[0].curves[0].middle) == MAX_POINTS

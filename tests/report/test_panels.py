@@ -10,7 +10,7 @@ from test_page import Elements, data_of, render
 from test_plots import drawn
 
 from supple_lab.report.draw import DARK_INK, LIGHT_INK, cells, lightness, violins
-from supple_lab.report.figure import NO_EPOCHS, Curve, Level, Panel
+from supple_lab.report.figure import NO_EPOCHS, Level, Line, Panel
 from supple_lab.report.picture import picture, picture_files, thumbnail
 from supple_lab.results.intervals import SEED, bootstrap_interval
 
@@ -89,7 +89,7 @@ def test_bars_stand_side_by_side_on_zero_and_reach_the_mean():
 
 def test_a_negative_bar_hangs_from_zero_and_one_without_a_value_is_left_out():
     values = np.array([[-1.0, 1.0, np.nan]])
-    hanging = Curve(method="aid", label="AID", x=np.arange(3), values=values)
+    hanging = Line.over_seeds(method="aid", label="AID", x=np.arange(3), values=values)
     made = replace(bars(), positions=("first", "second", "last"), bars=(hanging,))
     assert [(bottom, height) for _, bottom, _, height in bars_of(made)] == [(0.0, -1.0), (0.0, 1.0)]
     assert len(Elements(render(figure(made))).of("g", "bar")) == 2 * 2  # for a desktop and for a phone
@@ -189,7 +189,9 @@ def test_panels_are_left_out_each_for_its_own_reason_and_told_from_drawn_ones_of
 
 
 def panel_of(values, **options):
-    made = Curve(method="aid", label="AID", x=np.arange(1.0, len(values) + 1), values=np.array([values], dtype=float))
+    made = Line.over_seeds(
+        method="aid", label="AID", x=np.arange(1.0, len(values) + 1), values=np.array([values], dtype=float)
+    )
     return Panel(title="t", x_label="x", y_label="y", curves=(made,), **options)
 
 
@@ -237,7 +239,6 @@ def test_stages_are_marked_at_whole_numbers_only():
 
 @pytest.mark.parametrize("value", [0.1, -3.0, 0.0])
 def test_a_single_value_does_not_pull_the_axis_across_zero(value):
-    flat = replace(curve(), values=np.full((3, 6), value))
-    low, high = canvas_of(replace(panel(flat), y_range=None, levels=())).get_ylim()
+    low, high = canvas_of(panel_of([value] * 6)).get_ylim()
     assert low < value < high
     assert value == 0 or min(low * value, high * value) == 0

@@ -69,11 +69,6 @@ def test_configurations_with_fewer_finished_runs_are_not_compared_and_that_is_sa
     assert math.isnan(nothing.score)
 
 
-def test_different_methods_are_not_configurations_of_each_other():
-    with pytest.raises(ValueError, match="one method on one problem"):
-        select(Results((*LATE, run(Vanilla()))), "accuracy")
-
-
 def test_settings_are_said_in_words_also_where_they_have_parts():
     schedule = {"kind": "linear_decay", "first": 1.0, "last": 0.01}
     assert setting_in_words("epsilon", schedule) == "epsilon linear decay (first 1.0, last 0.01)"

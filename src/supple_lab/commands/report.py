@@ -29,6 +29,7 @@ from supple_lab.store.reading import id_of
 from supple_lab.store.store import Store
 
 MEANINGLESS = "Smoke scale: the numbers mean nothing."
+SMOKE = f"{MEANINGLESS} This scale shows that everything runs, and gives no verdict: take --scale quick."
 Found = TypeVar("Found", bound=Finding)
 
 
@@ -95,7 +96,8 @@ def make_report(study: Study, out: Path) -> tuple[StudyReport, Path]:
         drawing = only_asked(drawing)
     if order.scale == "smoke":
         tables = tuple(replace(table, caption=f"{table.caption} {MEANINGLESS}") for table in drawing.tables)
-        drawing = replace(drawing, claims=tuple(map(undecided, drawing.claims)), tables=tables)
+        claims, notes = tuple(map(undecided, drawing.claims)), (SMOKE, *drawing.notes)
+        drawing = replace(drawing, claims=claims, tables=tables, notes=notes)
     about = ReportInfo(
         study=study.name,
         title=study.title,

@@ -123,7 +123,6 @@ def has_own_p(order: StudyOptions) -> bool:
     return order.scale == "quick" and not order.search
 
 
-SMOKE = "Smoke scale: a few updates in one game show that everything runs; the numbers mean nothing."
 SILENT = (
     "Where the paper is silent: sticky actions (0.25), losing a life ends no episode, no idle frames, games of at most "
     "27,000 steps, convolutions without padding, Xavier-uniform weights, epsilon from 1 to {floor} in {decay:,} steps, "
@@ -140,7 +139,7 @@ UNSEARCHED = "Not searched, with the commonest p of the paper's (AID 0.99, Dropo
 def notes(order: StudyOptions) -> tuple[str, ...]:
     """How the scale differs from the paper's protocol, which rate is run, and what the paper leaves out."""
     if order.scale == "smoke":
-        return (SMOKE,)
+        return ()
     problem = problem_of(TITLES.at(order.scale)[0], order)
     silent = SILENT.format(
         floor=problem.epsilon_floor,

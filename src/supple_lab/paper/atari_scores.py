@@ -8,7 +8,7 @@ import numpy as np
 from supple_lab.paper.compare import label_of
 from supple_lab.paper.findings import NOT_RUN, undecided
 from supple_lab.paper.method_runs import Groups, MethodRuns, methods_of, of_the_paper
-from supple_lab.report.figure import Estimate, Finding, Panel, Table, Verdict
+from supple_lab.report.figure import Finding, Line, Panel, Table, Verdict
 from supple_lab.report.tables import ABSENT
 from supple_lab.results.results import Results, RunResult
 from supple_lab.results.scores import human_normalised, iqm, stratified_bootstrap
@@ -89,12 +89,12 @@ def iqm_panel(groups: Groups, title: str) -> Panel:
     )
 
 
-def iqm_curve(scores: Scores) -> Estimate:
+def iqm_curve(scores: Scores) -> Line:
     num_games, num_seeds, length = scores.values_GSK.shape
     columns = [scores.values_GSK[:, :, k] for k in range(length)]
     middle = np.array([float(iqm(column.reshape(-1))) for column in columns])
     ends = [interval_of(column) or (np.nan, np.nan) for column in columns]
-    return Estimate(
+    return Line(
         method=scores.method,
         label=label_of(scores.method),
         x=np.arange(1, length + 1),

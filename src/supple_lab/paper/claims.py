@@ -23,7 +23,7 @@ paper decides at paper scale alone.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,6 @@ import numpy as np
 
 from supple_lab.paper import findings
 from supple_lab.paper.compare import label_of
-from supple_lab.paper.method_runs import where_ended
 from supple_lab.paper.study import Scale
 from supple_lab.report.figure import ClaimRow, Finding, Verdict
 from supple_lab.results.results import Sample
@@ -135,18 +134,6 @@ def declines(metric: str) -> "Below":
     """The last tenth is below nine tenths of the first value, seed by seed."""
     end = Number(f"last tenth of {words_for(metric)}", lambda runs: runs.end("each", metric))
     return Below(end - 0.9 * Number("the first", lambda runs: runs.of("each").first(metric)))
-
-
-def by_seed(samples: Sequence[Sample], number_of: Callable[[np.ndarray], float]) -> Sample:
-    """The number made of the samples' values for a seed, in the samples' order; for the seeds that all of them have."""
-    tables = [dict(zip(sample.seeds, sample.values, strict=True)) for sample in samples]
-    runs = [dict(zip(sample.seeds, sample.runs, strict=True)) for sample in samples]
-    seeds = [seed for seed in samples[0].seeds if all(seed in table for table in tables)] if samples else []
-    return Sample(
-        values=np.array([number_of(np.array([table[seed] for table in tables])) for seed in seeds], dtype=float),
-        seeds=tuple(seeds),
-        runs=tuple(dict.fromkeys(own[seed] for seed in seeds for own in runs)),
-    )
 
 
 class Rule(ABC):
@@ -355,7 +342,7 @@ class Beats(Rule):
     @staticmethod
     def against(own: Sample, other: Sample, quantity: str) -> Finding:
         """One that diverged in every seed lost all; one that diverged in some can be below, but not above."""
-        pairs, ended = own.minus(other), where_ended(other)
+        pairs, ended = own.minus(other), other.where_known()
         if len(pairs) and not len(ended):
             is_won = len(pairs) > 1 and bool(np.isfinite(own.values).all())
             found = replace(

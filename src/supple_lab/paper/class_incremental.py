@@ -29,7 +29,6 @@ from supple_lab.paper.method_runs import (
     methods_of,
     of_the_paper,
     selection_notes,
-    where_ended,
 )
 from supple_lab.paper.networks import TINY, NetworkStudy, comparison_table, networks, stage_panels
 from supple_lab.paper.study import ByScale, Condition, StudyOptions
@@ -109,9 +108,9 @@ def below_somewhere(groups: Groups, method: str) -> Finding:
 def below_by_quarter(label: str, runs: MethodRuns) -> dict[str, Finding]:
     """The quarters of one network, each in the seeds that ended it; if all diverged, nothing is left to ask."""
     final = runs.of("each").final(LEARNED)
-    if len(final) and not len(where_ended(final)):
+    if len(final) and not len(final.known):
         return {label: replace(NOT_RUN, verdict="holds", n=len(final), runs=final.runs)}
-    ended = Number("", lambda part: where_ended(part.mean("each", LEARNED)))
+    ended = Number("", lambda part: part.mean("each", LEARNED).where_known())
     rule = Below((ended - quarter_mean(LEARNED, "full_reset")).called(DIFFERENCE.text))
     return {f"{label} ({quarter})": rule.decide(part, "paper") for quarter, part in runs.by_quarter().items()}
 

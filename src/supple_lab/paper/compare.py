@@ -8,7 +8,7 @@ import numpy as np
 
 from supple_lab.optimizer import Optimizer
 from supple_lab.paper.study import StudyOptions
-from supple_lab.report.figure import Band, Curve, Estimate, Level, Panel, Table
+from supple_lab.report.figure import Band, Level, Line, Panel, Table
 from supple_lab.report.tables import ABSENT, best_of_columns
 from supple_lab.results.intervals import format_mean, mean_and_std
 from supple_lab.results.results import Results, Sample
@@ -86,7 +86,7 @@ MAX_POINTS = 100  # of a curve: more of them are a thick band of noise
 ByMethod = Mapping[str, Results]
 
 
-def stage_curves(by_method: ByMethod, metric: str, *, band: Band = "deviation") -> tuple[Curve, ...]:
+def stage_curves(by_method: ByMethod, metric: str, *, band: Band = "deviation") -> tuple[Line, ...]:
     """One curve for each method there is anything to draw of; the band is one standard deviation, as in the paper."""
     size = num_averaged(by_method, metric)
     return tuple(
@@ -96,13 +96,13 @@ def stage_curves(by_method: ByMethod, metric: str, *, band: Band = "deviation") 
     )
 
 
-def stage_curve(method: str, results: Results, metric: str, *, size: int, band: Band) -> Curve:
+def stage_curve(method: str, results: Results, metric: str, *, size: int, band: Band) -> Line:
     """The metric's means over so many stages at a time, each drawn at the last of them."""
     stages, values = results.stages(metric) + 1, results.matrix(metric)
     starts = np.arange(0, len(stages), size)
     ends = np.append(starts[1:], len(stages))
     means = np.add.reduceat(values, starts, axis=1) / (ends - starts)
-    return Curve(method=method, label=label_of(method), x=stages[ends - 1], values=means, band=band)
+    return Line.over_seeds(method=method, label=label_of(method), x=stages[ends - 1], values=means, band=band)
 
 
 def num_averaged(by_method: ByMethod, metric: str) -> int:
@@ -141,21 +141,21 @@ def difference_panel(
     )
 
 
-def difference_curve(method: str, one: Results, other: Results, *, metric: str) -> Curve:
+def difference_curve(method: str, one: Results, other: Results, *, metric: str) -> Line:
     """Seed by seed, at the stages that a seed has both of."""
     ours, theirs = ({run.spec.seed: run.by_stage(metric) for run in results.drawn} for results in (one, other))
     seeds = [seed for seed in ours if seed in theirs]
     stages = sorted({stage for seed in seeds for stage in ours[seed].keys() & theirs[seed].keys()})
     rows = [[ours[seed].get(stage, np.nan) - theirs[seed].get(stage, np.nan) for stage in stages] for seed in seeds]
-    values = np.array(rows, dtype=float)
-    return Curve(method=method, label=label_of(method), x=np.array(stages) + 1, values=values, band="deviation")
+    values = np.array(rows, dtype=float).reshape(len(seeds), len(stages))
+    return Line.over_seeds(method=method, label=label_of(method), x=np.array(stages) + 1, values=values)
 
 
-def bar(method: str, label: str, samples: Sequence[Sample]) -> Estimate:
+def bar(method: str, label: str, samples: Sequence[Sample]) -> Line:
     """The mean and one standard deviation of each sample; no bar if a run diverged or none ended."""
     numbers = [mean_and_std(sample.values) if len(sample) else (np.nan, np.nan) for sample in samples]
     means, deviations = np.array(numbers).T
-    return Estimate(
+    return Line(
         method=method,
         label=label,
         x=np.arange(len(samples)),
@@ -194,12 +194,11 @@ def mean_of(sample: Sample) -> float:
 
 def format_sample(sample: Sample, *, decimals: int = 3) -> str:
     """A sample as a cell of a table, with how many runs have no value: they diverged, or never recorded a number."""
-    known = sample.values[np.isfinite(sample.values)]
     if not len(sample):
         return ABSENT
-    if not len(known):
+    if not len(sample.known):
         return "without a value"
-    lost, text = len(sample) - len(known), format_mean(known, decimals=decimals)
+    lost, text = len(sample) - len(sample.known), format_mean(sample.known, decimals=decimals)
     return f"{text} ({lost} of {len(sample)} without a value)" if lost else text
 
 

@@ -15,7 +15,6 @@ from supple_lab.paper.claims import (
     Each,
     Number,
     Some,
-    by_seed,
     final,
     lasting_quarter_mean,
 )
@@ -32,7 +31,7 @@ from supple_lab.paper.method_runs import (
 from supple_lab.paper.networks import NetworkStudy, comparison_table, final_accuracy, stage_panels
 from supple_lab.paper.study import ByScale, StudyOptions
 from supple_lab.report.figure import Figure, Finding, StudyReport
-from supple_lab.results.results import Results, Sample
+from supple_lab.results.results import Results, Sample, by_seed
 from supple_lab.scenarios import continual
 
 

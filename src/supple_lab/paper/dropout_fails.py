@@ -4,6 +4,7 @@ Left: how much accuracy a network of 8 layers has lost since the first labels. M
 masks come to on labels of their own. Right: cold and warm starts; those runs and the claims on them are warm_start's.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,13 +13,13 @@ from supple_lab.data.digits import Digits
 from supple_lab.data.idx import MNIST
 from supple_lab.models.mlp import MLP
 from supple_lab.paper import warm_start
-from supple_lab.paper.claims import Above, Agree, All, Claim, Computed, Each, Kept, Lost, Number, by_seed, last_tenth
+from supple_lab.paper.claims import Above, Agree, All, Claim, Computed, Each, Kept, Lost, Number, last_tenth
 from supple_lab.paper.compare import bar, beside_the_paper, label_of, sample_table, stage_curves
 from supple_lab.paper.method_runs import NO_RUNS, MethodRuns, ends, reference, stand_in_notes
 from supple_lab.paper.networks import final_accuracy, slim_settings, sources, unsearched
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
-from supple_lab.report.figure import Bars, Curve, Figure, Level, Panel, StudyReport, Table
-from supple_lab.results.results import Results, Sample
+from supple_lab.paper.study import ByScale, Condition, Scale, Study, StudyOptions
+from supple_lab.report.figure import Bars, Figure, Level, Line, Panel, StudyReport, Table
+from supple_lab.results.results import Results, Sample, by_seed
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
 
@@ -36,19 +37,18 @@ SCENARIOS = ByScale(
     paper=RandomLabel(num_stages=50, epochs=100, num_images=1400),
 )
 NUM_SUBNETWORKS = ByScale(smoke=2, quick=2, paper=10)
-SCALE_NOTES = ByScale(
-    smoke=("Smoke scale: tiny networks for a few steps show that everything runs; the numbers mean nothing.",),
-    quick=(
+SCALE_NOTES: Mapping[Scale, tuple[str, ...]] = {
+    "quick": (
         "Quick scale, not the paper's protocol: digits of 8x8 pixels in place of MNIST, 7 x 128 hidden units in place "
         "of 7 x 512, 12 labellings of 20 epochs in place of 50 of 100, 2 subnetworks in place of 10; a slim ResNet-18 "
         "on 200 digits in place of CIFAR-100.",
     ),
-    paper=(
+    "paper": (
         "Where the paper is silent: 8 layers are 7 of 512 hidden units and the output; batches of 64. Subnetworks are "
         "drawn at the end of each stage, as the text and the appendix say, not after each epoch, as the caption does; "
         "each has one fixed mask and a fresh optimizer.",
     ),
-)
+}
 
 
 def rate_of(spec: RunSpec) -> float | None:
@@ -172,7 +172,12 @@ class DropoutFails(Study):
                             x_label="stage",
                             y_label="accuracy − accuracy at stage 1",
                             curves=tuple(
-                                replace(curve, values=curve.values - curve.values[:, :1])
+                                Line.over_seeds(
+                                    method=curve.method,
+                                    label=curve.label,
+                                    x=curve.x,
+                                    values=curve.values - curve.values[:, :1],
+                                )
                                 for curve in variant_curves(runs, NETWORK)
                             ),
                             levels=(Level(label="no loss", value=0.0),),
@@ -204,7 +209,7 @@ class DropoutFails(Study):
             tables=(loss_table(runs), beside_the_paper(warm_start.gap_table(starts), order)),
             claims=self.decided(runs, order),
             notes=(
-                *SCALE_NOTES.at(order.scale),
+                *SCALE_NOTES.get(order.scale, ()),
                 *((f"Warm start: {settings}",) if order.scale == "quick" else ()),
                 *sources(order, "dropout_fails", "warm_start"),
                 *unsearched(order, self.conditions(order)),
@@ -231,7 +236,7 @@ def network_condition(order: StudyOptions) -> Condition:
     )
 
 
-def variant_curves(runs: MethodRuns, metric: str) -> tuple[Curve, ...]:
+def variant_curves(runs: MethodRuns, metric: str) -> tuple[Line, ...]:
     """A line a variant over the stages, in the colour of its method."""
     return tuple(
         replace(curve, method=runs.of(curve.method).runs[0].spec.method.name)

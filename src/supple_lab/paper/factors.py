@@ -7,8 +7,7 @@ the paper's strength for the network. Nothing is tuned.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-
-import numpy as np
+from functools import partial
 
 from supple.methods import L2, Chain, FreshOptimizer, Method, UseAID, UseLayerNorm, UseLayerNormAID, Vanilla
 from supple_lab.data.cifar import CIFAR10
@@ -18,12 +17,12 @@ from supple_lab.models.cnn import CNN
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam
 from supple_lab.paper.claims import KEPT, Above, Claim, Each
-from supple_lab.paper.compare import mean_of, sample_table
+from supple_lab.paper.compare import sample_table
 from supple_lab.paper.study import Condition, Scale, Study, StudyOptions
 from supple_lab.paper.tables import crossed
-from supple_lab.paper.why_aid import NOTHING, Cells, Groups, interval_bar, score
+from supple_lab.paper.why_aid import NOTHING, Cells, Groups, effect_panel, score
 from supple_lab.paper.why_aid_entries import PROTOCOLS, Task
-from supple_lab.report.figure import Bars, Figure, StudyReport, Table
+from supple_lab.report.figure import Figure, StudyReport, Table
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.continual import ContinualFull
 from supple_lab.scenarios.random_label import RandomLabel
@@ -123,7 +122,6 @@ def adds(key: str, one: str, other: str, claim: str) -> Claim:
     )
 
 
-SMOKE = "Smoke scale: tiny networks for a few steps show that everything runs; the numbers mean nothing."
 QUICK = "Quick scale: 1,600 digits under 8 labellings, 3 x 128 units; 200 digits in 5 parts, a slim CNN."
 HOW = (
     "Not one of the paper's studies. The score is the accuracy at the end of a stage in evaluation mode, mean over 50 "
@@ -166,12 +164,15 @@ class Factors(Study):
     def draw(self, results: Results, order: StudyOptions) -> StudyReport:
         groups = groups_of(results, order)
         caption = "Score of each cell minus that of ReLU of the same seed, the best first; mean and its 95% interval."
-        panels = tuple(panel(name, cells) for name, cells in groups.items())
+        panels = tuple(
+            effect_panel(problem, {("aid", "score − ReLU's"): {name: effect(groups, problem, name) for name in cells}})
+            for problem, cells in groups.items()
+        )
         return StudyReport(
             figures=(Figure(name="factors", caption=caption, panels=panels, columns=2),),
             tables=(table(groups),),
             claims=self.decided(groups, order),
-            notes={"smoke": (SMOKE,), "quick": (QUICK, HOW)}.get(order.scale, (HOW,)),
+            notes=(QUICK, HOW) if order.scale == "quick" else (HOW,),
         )
 
 
@@ -185,18 +186,8 @@ def groups_of(results: Results, order: StudyOptions) -> dict[str, Cells]:
     return {problem: scores(problem) for problem in READ}
 
 
-def panel(title: str, cells: Cells) -> Bars:
-    leads = {name: sample.minus(cells.get("ReLU", NOTHING)) for name, sample in cells.items()}
-    ranked = sorted(leads, key=lambda name: -np.nan_to_num(mean_of(leads[name]), nan=-np.inf))
-    return Bars(
-        title=title,
-        x_label="",
-        y_label="score − ReLU's",
-        positions=tuple(ranked),
-        bars=(interval_bar("aid", "score − ReLU's", [leads[name] for name in ranked]),)
-        if any(map(len, leads.values()))
-        else (),
-    )
+def effect(groups: Groups, problem: str, name: str) -> Sample:
+    return groups[problem][name].minus(groups[problem].get("ReLU", NOTHING))
 
 
 def table(groups: Groups) -> Table:
@@ -208,7 +199,7 @@ def table(groups: Groups) -> Table:
             "problem": lambda problem, name: problem,
             "cell": lambda problem, name: name,
             "score": lambda problem, name: groups[problem][name],
-            "minus ReLU": lambda problem, name: groups[problem][name].minus(groups[problem].get("ReLU", NOTHING)),
+            "minus ReLU": partial(effect, groups),
             "n": lambda problem, name: len(groups[problem][name]),
         },
     )

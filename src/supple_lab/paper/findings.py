@@ -22,13 +22,12 @@ NOT_RUN = Finding(measured="", interval=None, n=0, verdict="not run")
 
 def known_mean(sample: Sample) -> float:
     """The mean over the seeds that have a value; infinite if none has."""
-    known = sample.values[np.isfinite(sample.values)]
-    return float(known.mean()) if len(known) else float("inf")
+    return float(sample.known.mean()) if len(sample.known) else float("inf")
 
 
 def divergence(samples: Mapping[str, Sample]) -> str:
     """Which methods diverged in how many seeds, for a finding that counts them where they ended; empty if none did."""
-    lost = {name: int(np.count_nonzero(~np.isfinite(sample.values))) for name, sample in samples.items()}
+    lost = {name: len(sample) - len(sample.known) for name, sample in samples.items()}
     seeds = {name: "1 seed" if len(sample) == 1 else f"{len(sample)} seeds" for name, sample in samples.items()}
     words = ", ".join(f"{name} in {count} of {seeds[name]}" for name, count in lost.items() if count)
     return f"diverged and lost there: {words}" if words else ""
@@ -36,8 +35,7 @@ def divergence(samples: Mapping[str, Sample]) -> str:
 
 def measured(sample: Sample, verdict: Verdict, quantity: str, chance: float) -> Finding:
     """A finding on one number a seed, with what keeps it from being decided."""
-    values = np.asarray(sample, dtype=float)
-    known = values[np.isfinite(values)]
+    values, known = np.asarray(sample, dtype=float), sample.known
     if not len(values):
         return NOT_RUN
     lost = len(values) - len(known)

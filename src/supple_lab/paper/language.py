@@ -15,7 +15,7 @@ from supple_lab.paper.claims import Above, Agree, Below, Claim, Each, Number, Ru
 from supple_lab.paper.compare import BAND, bar, difference_panel, label_of, sample_table
 from supple_lab.paper.method_runs import MethodRuns, quarters
 from supple_lab.paper.networks import stage_panels
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
+from supple_lab.paper.study import ByScale, Condition, Scale, Study, StudyOptions
 from supple_lab.paper.tables import Setting
 from supple_lab.report.figure import Bars, Figure, StudyReport, Table
 from supple_lab.results.results import Results, Sample
@@ -47,13 +47,13 @@ STREAMS = ByScale(
         TextStream(num_stages=16, num_images=512, num_tested=62, epochs=8, change="package"),
     ),
 )
-SCALE_NOTES = ByScale(
-    smoke="Smoke scale: sums in place of a library, two stages of two steps show that everything runs; the numbers "
-    "mean nothing.",
-    quick="Quick scale: two layers of width 64 that read 64 bytes, 8 stages of 64 steps. What such a network does "
-    "need not hold for a larger one; full scale has six layers of width 384, 256 bytes and 256 steps a stage.",
-    paper="Full scale: 10.9 million parameters, 33.6 million bytes in 32 alphabets, 16.8 million in 16 packages.",
-)
+SCALE_NOTES: Mapping[Scale, tuple[str, ...]] = {
+    "quick": (
+        "Quick scale: two layers of width 64 that read 64 bytes, 8 stages of 64 steps. What such a network does "
+        "need not hold for a larger one; full scale has six layers of width 384, 256 bytes and 256 steps a stage.",
+    ),
+    "full": ("Full scale: 10.9 million parameters, 33.6 million bytes in 32 alphabets, 16.8 million in 16 packages.",),
+}
 NOTES = (
     "AID takes the activation's place, so AID in place of GELU and AID in place of ReLU are one network, compared "
     "with both. The other methods have ReLU.",
@@ -142,7 +142,7 @@ class Language(Study):
             figures=(loss_figure(streams), gap_figure(streams), bar_figure(streams)),
             tables=(loss_table(streams),),
             claims=self.decided(streams, order),
-            notes=(SCALE_NOTES.at(order.scale), *NOTES),
+            notes=(*SCALE_NOTES.get(order.scale, ()), *NOTES),
         )
 
 

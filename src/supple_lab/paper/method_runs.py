@@ -66,7 +66,7 @@ class MethodRuns:
 
     def mean(self, method: str, metric: str = "") -> Sample:
         """The mean over the stages that a claim is about, a number a run that ended."""
-        return mean_of_stages(self.of(method), metric or self.metric, self.stages)
+        return self.of(method).stage_mean(metric or self.metric, self.stages)
 
     def stage_mean(self, method: str) -> Sample:
         return self.of(method).stage_mean(self.metric)
@@ -151,16 +151,6 @@ def nothing_over_epochs(*groups: MethodRuns) -> str:
     return NO_EPOCHS if finished else NOTHING_YET
 
 
-def mean_of_stages(results: Results, metric: str, stages: slice) -> Sample:
-    """The metric's mean over some of the stages, one number an ended run."""
-
-    def mean(run: RunResult) -> float:
-        values = run.values(metric)[stages]
-        return float(values.mean()) if len(values) else float("nan")
-
-    return results.sample(mean)
-
-
 def ends(results: Results, metric: str) -> Sample:
     """The mean over the last tenth of the stages, one at least, a number a run that ended."""
 
@@ -174,16 +164,6 @@ def ends(results: Results, metric: str) -> Sample:
 def tenth(number: int) -> int:
     """How many stages are a tenth, one at least."""
     return max(1, round(number / 10))
-
-
-def where_ended(sample: Sample) -> Sample:
-    """The seeds that have a value, one run each: without those that diverged."""
-    kept = np.flatnonzero(np.isfinite(sample.values))
-    return Sample(
-        values=sample.values[kept],
-        seeds=tuple(sample.seeds[place] for place in kept),
-        runs=tuple(sample.runs[place] for place in kept),
-    )
 
 
 def reference(condition: Condition, order: StudyOptions, *, metrics: tuple[Metric, ...] = ()) -> Condition:

@@ -36,7 +36,6 @@ SLIM_RATE = Adam(learning_rate=1e-3)
 # the paper's p AID at 81% and Dropout at 69%. With these: ReLU 91%, AID 94%. The paper trains a hundred times as long.
 SLIM_RESNET = (UseAID(relu_prob=0.95), UseDropout(drop_positive=0.05), UseDropReLU(relu_prob=0.95))
 SLIM_RESNET_RATE = Adam(learning_rate=3e-3)
-SMOKE = "Smoke scale: tiny networks on 40 digits for a few steps show that everything runs; the numbers mean nothing."
 QUICK = "Quick scale, not the paper's protocol: slim networks on 200 digits, {how}."
 NO_EVIDENCE = (
     "of this scale were chosen by looking at test accuracies on these very digits (one seed): a verdict here shows the "
@@ -171,7 +170,7 @@ class NetworkStudy(Study):
     def notes(self, order: StudyOptions) -> tuple[str, ...]:
         """How the runs differ from the paper's: by scale, by the source of settings, by what the paper leaves open."""
         if order.scale == "smoke":
-            return (SMOKE,)
+            return ()
         origins = sources(order, *(self.experiments or (self.name,)))
         if order.scale == "quick":
             settings = self.quick_settings or slim_settings(order, self.conditions(order))

@@ -1,18 +1,19 @@
 """Pre-activation shift (appendix G.1.3): where the inputs of the last hidden units lie after 1, 10, 30 stages."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles
-from supple_lab.paper.claims import Above, All, AtPaperScale, Below, Claim, Computed, Each, Number, by_seed, number
+from supple_lab.paper.claims import Above, All, AtPaperScale, Below, Claim, Computed, Each, Number, number
 from supple_lab.paper.compare import BAND, beside_the_paper, label_of, sample_table, stage_panel
 from supple_lab.paper.dropout_fails import DATASETS, network_condition
 from supple_lab.paper.method_runs import MethodRuns, method_by_method
 from supple_lab.paper.networks import sources
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
+from supple_lab.paper.study import ByScale, Condition, Scale, Study, StudyOptions
 from supple_lab.report.figure import Distribution, Figure, Finding, Histogram, Level, StudyReport, Table
-from supple_lab.results.results import Results, RunResult, Sample
+from supple_lab.results.results import Results, RunResult, Sample, by_seed
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import Supervised
 from supple_lab.store.run_folder import Record
@@ -29,17 +30,16 @@ FAR = -1250.0  # half of the paper's -2500
 BOUNDED = 0.1  # of Dropout's median
 NO_DRIFT = f"Dropout's median is not below {FAR:g}, and a tenth of one that did not drift bounds nothing: not decided"
 PAPER = Level(label="Dropout in the paper", value=-2500.0)
-SCALE_NOTES = ByScale(
-    smoke=("Smoke scale: a tiny network for a few steps shows that everything runs; the numbers mean nothing.",),
-    quick=(
+SCALE_NOTES: Mapping[Scale, tuple[str, ...]] = {
+    "quick": (
         "Quick scale, not the paper's protocol: digits of 8x8 pixels in place of MNIST, 7 x 128 hidden units in place "
         "of 7 x 512, 30 epochs a stage in place of 100; how far a median drifts depends on all of these.",
     ),
-    paper=(
+    "paper": (
         "Where the paper is silent: 8 layers are 7 of 512 hidden units and the output; batches of 64. The run ends at "
         "stage 30, the last that the figure shows.",
     ),
-)
+}
 MEDIAN = "preactivation_q2"
 QUARTILES = ("preactivation_q1", MEDIAN, "preactivation_q3")
 
@@ -156,7 +156,7 @@ class PreactivationShift(Study):
             ),
             tables=(beside_the_paper(quartile_table(runs, SHOWN.at(order.scale)), order),),
             claims=self.decided(runs, order),
-            notes=(*SCALE_NOTES.at(order.scale), *sources(order, "preactivation_shift")),
+            notes=(*SCALE_NOTES.get(order.scale, ()), *sources(order, "preactivation_shift")),
         )
 
 

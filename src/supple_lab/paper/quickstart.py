@@ -22,9 +22,6 @@ METRIC = "train_accuracy"
 # Long enough that a ReLU network has reached chance (by stage 8 of 20), short enough for a coffee.
 LONG = RandomLabel(num_stages=20, epochs=40)
 SCENARIOS = ByScale(smoke=RandomLabel(num_stages=2, epochs=2), quick=LONG, paper=LONG)
-
-
-SMOKE = "Smoke scale: two labellings of two epochs show that everything runs; the numbers mean nothing."
 SETTINGS = (
     "A demonstration, not one of the paper's experiments: rate, drop rate, p and length were chosen by looking at "
     "accuracies on these very digits, so that the difference shows in minutes."
@@ -105,5 +102,5 @@ class Quickstart(Study):
             figures=(Figure(name="quickstart", caption=caption, panels=(panel,)),),
             tables=(table,),
             claims=self.decided(runs, order),
-            notes=(*((SMOKE,) if order.scale == "smoke" else ()), SETTINGS),
+            notes=(SETTINGS,),
         )

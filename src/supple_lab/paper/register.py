@@ -6,15 +6,12 @@ typed, and now render their own text: "reworded" has, for each rule that was in 
 today. Such a rule keeps its date, because it decides as before (tests/paper/test_reworded.py).
 """
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
-from supple_lab.paper import claims
 from supple_lab.paper.claims import Claim
 from supple_lab.paper.study import Study
 from supple_lab.registry import find
@@ -37,7 +34,6 @@ STUDIES = (
 )  # with claims of the paper, in its order
 OTHERS = ("which_accuracy", "why_aid", "factors", "language", "control")  # with claims of our own
 FILE = files("supple_lab.paper") / "register.json"
-SHARED = "shared"  # the key of what claims.py says of all rules, to which each of them refers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,22 +62,6 @@ def rules() -> dict[str, tuple[Rule, ...]]:
 def registered_claims(studies: Sequence[str] = (*STUDIES, *OTHERS)) -> dict[str, tuple[str, Claim]]:
     """Each claim with the name of its study, by its key, in the paper's order."""
     return {claim.key: (study, claim) for study in studies for claim in find(Study, study).claims}
-
-
-def texts() -> dict[str, str]:
-    """What is registered today: the rule of each claim by its key, and what is said of all."""
-    shared = " ".join((claims.__doc__ or "").split())
-    return {SHARED: shared} | {key: claim.text for key, (_, claim) in registered_claims().items()}
-
-
-def in_force(register: dict[str, Any], key: str) -> str:
-    """The digest of the text that a rule of the register has today; empty if there is none."""
-    every = register["rules"].get(key)
-    return register["reworded"].get(every[-1]["digest"], every[-1]["digest"]) if every else ""
-
-
-def digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def dated(row: ClaimRow) -> ClaimRow:

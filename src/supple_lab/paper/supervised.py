@@ -19,7 +19,7 @@ from supple_lab.paper.method_runs import (
 )
 from supple_lab.paper.networks import TINY, NetworkStudy, final_accuracy, num_seeds
 from supple_lab.paper.study import ByScale, StudyOptions
-from supple_lab.report.figure import Curve, Figure, Panel, StudyReport, Table
+from supple_lab.report.figure import Figure, Line, Panel, StudyReport, Table
 from supple_lab.report.tables import ABSENT
 from supple_lab.results.results import Results, Sample
 from supple_lab.scenarios.stationary import Stationary
@@ -168,7 +168,7 @@ def epoch_panel(label: str, group: MethodRuns, metric: str, y_label: str) -> Pan
         x_label="epoch",
         y_label=y_label,
         curves=tuple(
-            Curve(method=name, label=label_of(name), x=np.arange(1, length + 1), values=values, band="deviation")
+            Line.over_seeds(method=name, label=label_of(name), x=np.arange(1, length + 1), values=values)
             for name, values in matrices.items()
             if (length := values.shape[1])
         ),

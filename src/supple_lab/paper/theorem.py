@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from inspect import signature
 from itertools import product
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from supple import theory
-from supple_lab.report.figure import Estimate, Figure, Finding, Panel, Table
+from supple_lab.report.figure import Figure, Finding, Line, Panel, Table
 
 PROBABILITIES = tuple(round(0.05 * step, 2) for step in range(21))
 RATES = PROBABILITIES[1:-1]  # of Dropout; at 0 and 1 there is nothing to draw
@@ -32,15 +33,10 @@ def random_networks(num_units: int = NUM_UNITS) -> list[Network]:
 
 
 def over_p(networks: list[Network], side: Side, *, probabilities: tuple[float, ...] = PROBABILITIES) -> np.ndarray:
-    """A loss or a penalty of each network at each probability."""
-    takes_target = "penalty" not in side.__name__
-    return np.array(
-        [
-            [float(side(own["W1"], own["W2"], x=own["x"], p=p, **target)) for p in probabilities]
-            for own in networks
-            for target in [{"y": own["y"]} if takes_target else {}]
-        ]
-    )
+    """A loss or a penalty of each network at each probability; a penalty takes no target."""
+    taken = signature(side).parameters
+    inputs = [{name: part for name, part in network.items() if name in taken} for network in networks]
+    return np.array([[float(side(**own, p=p)) for p in probabilities] for own in inputs])
 
 
 def distances_of_one_unit(left: Side, right: Side, *, probabilities: tuple[float, ...] = PROBABILITIES) -> np.ndarray:
@@ -109,10 +105,10 @@ def every_mask(num_units: int) -> Tensor:
     return torch.tensor(list(product((True, False), repeat=num_units)))
 
 
-def over_networks(method: str, label: str, values: np.ndarray, *, x: tuple[float, ...] = PROBABILITIES) -> Estimate:
+def over_networks(method: str, label: str, values: np.ndarray, *, x: tuple[float, ...] = PROBABILITIES) -> Line:
     """A mean over networks at each p; they differ so much that a band would hide that each obeys the theorem."""
     middle, nowhere = values.mean(axis=0), np.full(len(x), np.nan)
-    return Estimate(method=method, label=label, x=np.array(x), middle=middle, low=nowhere, high=nowhere, n=len(values))
+    return Line(method=method, label=label, x=np.array(x), middle=middle, low=nowhere, high=nowhere, n=len(values))
 
 
 def theorem_figure(left: np.ndarray, right: np.ndarray, *, penalty: np.ndarray, bound: np.ndarray) -> Figure:

@@ -20,7 +20,7 @@ from supple_lab.paper.claims import Claim, Computed
 from supple_lab.paper.findings import NOT_RUN, in_at_least
 from supple_lab.paper.study import Condition, Study, StudyOptions
 from supple_lab.paper.theorem import NUM_NETWORKS, NUM_UNITS, PROBABILITIES, ROUNDING
-from supple_lab.report.figure import Curve, Figure, Finding, Level, Panel, StudyReport, Verdict
+from supple_lab.report.figure import Figure, Finding, Level, Line, Panel, StudyReport, Verdict
 from supple_lab.results.results import Results
 
 FILE = "bench-kernels.json"
@@ -80,7 +80,6 @@ def counts(case: str) -> bool:
 
 FIGURE_P = 0.9  # as the paper's experiments with random labels
 NUM_NORMAL = 2**17  # numbers z for each p
-SMOKE = "Smoke scale: to see that everything runs; no verdict is given, as with the other studies. Take --scale quick."
 
 
 class Parts(NamedTuple):
@@ -184,7 +183,6 @@ class Theory(Study):
             tables=(theorem.theorem_table(**both),),
             claims=self.decided(Parts(results.root, {**both, "one_unit": one_unit}, corollary, moments), order),
             notes=(
-                *((SMOKE,) if order.scale == "smoke" else ()),
                 "Nothing is trained, so that there is no protocol to be larger or smaller than: every scale computes "
                 "the same numbers. Theorem 1's left side is the mean over all "
                 f"{2**NUM_UNITS} masks of {NUM_NETWORKS} random networks with {NUM_UNITS} hidden units. At p = 1/2 the "
@@ -207,7 +205,8 @@ def branches_figure() -> Figure:
             x_label="pre-activation",
             y_label="activation",
             curves=tuple(
-                Curve(method=method, label=label, x=x.numpy(), values=y.numpy()[None]) for method, label, y in chosen
+                Line.over_seeds(method=method, label=label, x=x.numpy(), values=y.numpy()[None])
+                for method, label, y in chosen
             ),
             y_range=(-2.1, 2.1),
         )
@@ -248,7 +247,7 @@ def moments_figure(second_moments: np.ndarray, slopes: np.ndarray) -> Figure:
 
     def panel(title: str, y_label: str, by_label: dict[str, np.ndarray]) -> Panel:
         curves = (
-            Curve(method="aid", label=label, x=np.array(PROBABILITIES), values=values[None])
+            Line.over_seeds(method="aid", label=label, x=np.array(PROBABILITIES), values=values[None])
             for label, values in by_label.items()
         )
         return Panel(

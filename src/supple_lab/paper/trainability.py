@@ -5,7 +5,7 @@ averaged over a stage, in training mode and so lower for networks that draw mask
 evaluation mode.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ from supple_lab.paper.claims import (
 from supple_lab.paper.compare import BAND, label_of, label_of_optimizer, sample_table, stage_panel
 from supple_lab.paper.method_runs import MethodRuns, chosen, methods_of, reference, selection_notes, stand_in_notes
 from supple_lab.paper.networks import slip_notes
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
+from supple_lab.paper.study import ByScale, Condition, Scale, Study, StudyOptions
 from supple_lab.paper.tables import ADAM_HIGH, ADAM_LOW, SGD_HIGH, SGD_LOW, Case
 from supple_lab.report.figure import Figure, Level, Panel, StudyReport, Table
 from supple_lab.results.results import Results
@@ -251,23 +251,20 @@ SCENARIOS: ByScale[dict[str, Scenario]] = ByScale(
 # The optimizers of Figure 3, and one method of each kind besides the vanilla network.
 QUICK_METHODS = ("vanilla", "dropout", "shrink_perturb", "cbp", "crelu", "aid")
 
-SCALE_NOTES = ByScale[tuple[str, ...]](
-    smoke=(
-        "Smoke scale: 16 units and 128 digits for a few steps show that everything runs; the numbers mean nothing.",
-    ),
-    quick=(
+SCALE_NOTES: Mapping[Scale, tuple[str, ...]] = {
+    "quick": (
         "Quick scale, not the paper's protocol: 1,600 digits of 8x8 pixels in place of MNIST, 3 x 128 units in place "
         "of 3 x 2,000; 60 permutations in batches of 16 in place of 800 in batches of 512, 10 x 40 epochs of random "
         "labels in place of 200 x 100. Settings are those of the paper's tables, found for its own networks.",
         "Left out at quick scale: Adam 1e-4 and SGD 3e-3, so that no claim over all conditions can hold, and Fourier, "
         "ReDo, L2, L2 Init, RReLU, DropReLU, identity, sigmoid and tanh. --methods names others.",
     ),
-    paper=(
+    "paper": (
         "Where the paper is silent: SGD without momentum, one optimizer through all stages, Kaiming-uniform weights, "
         "labels drawn independently for each image. Fourier, identity, sigmoid and tanh have nothing to tune; CReLU "
         "and Fourier are narrowed to the same number of parameters.",
     ),
-)
+}
 ACCURACIES = (
     "The paper says train accuracy and no more. We draw and judge two: online, the mean over a stage of the accuracy "
     "just before each update, in training mode, so that its masks count against a method that draws some; and at the "
@@ -299,7 +296,7 @@ class Trainability(Study):
             tables=tuple(table(grid, view) for view in VIEWS),
             claims=self.decided(grid, order),
             notes=(
-                *SCALE_NOTES.at(order.scale),
+                *SCALE_NOTES.get(order.scale, ()),
                 ACCURACIES,
                 *slip_notes(order, cells(order), results),
                 *selection_notes(groups),

@@ -1,5 +1,6 @@
 """Trainability metrics (appendix G.1.2): what changes inside the networks of the trainability runs."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ from supple_lab.paper.method_runs import (
     selection_notes,
     stand_in_notes,
 )
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
+from supple_lab.paper.study import Condition, Scale, Study, StudyOptions
 from supple_lab.paper.tables import ADAM_HIGH
 from supple_lab.paper.trainability import HALF
 from supple_lab.report.figure import Figure, StudyReport, Table
@@ -188,18 +189,17 @@ ENTROPY = (
     "The paper prints E[sgn h], a mean and no entropy, as sign entropy; we take the entropy of the sign of each unit's "
     "pre-activation, in bits. Effective rank: the number of singular values that make up 99% of their sum."
 )
-SCALE_NOTES = ByScale(
-    smoke=trainability.SCALE_NOTES.smoke,
-    quick=(
+SCALE_NOTES: Mapping[Scale, tuple[str, ...]] = {
+    "quick": (
         "Quick scale, not the paper's protocol: 1,600 digits of 8x8 pixels in place of MNIST, 3 x 128 units in place "
         "of 3 x 2,000, 200 permutations in batches of 16 and 15 x 40 epochs of random labels. Settings are those of "
         "the paper's tables.",
     ),
-    paper=(
+    "paper": (
         "Measured on 2,000 images of the stage, drawn once a seed, or on all 1,600, every 10 permutations and every 2 "
         "labellings.",
     ),
-)
+}
 
 
 class TrainabilityMetrics(Study):
@@ -243,7 +243,7 @@ class TrainabilityMetrics(Study):
             tables=(table(groups),),
             claims=self.decided(groups, order),
             notes=(
-                *SCALE_NOTES.at(order.scale),
+                *SCALE_NOTES.get(order.scale, ()),
                 CAVEAT,
                 ENTROPY,
                 *selection_notes(groups),

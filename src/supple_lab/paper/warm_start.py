@@ -7,10 +7,10 @@ import numpy as np
 
 from supple_lab.paper.claims import Above, All, Below, Claim, Each, Number, OnlyIf, Rule, final, number
 from supple_lab.paper.compare import BAND, bar, beside_the_paper, label_of, sample_table
-from supple_lab.paper.method_runs import MethodRuns, chosen, mean_of_stages, nothing_over_epochs
+from supple_lab.paper.method_runs import MethodRuns, chosen, nothing_over_epochs
 from supple_lab.paper.networks import NetworkStudy, final_accuracy, networks
 from supple_lab.paper.study import ByScale, Condition, StudyOptions
-from supple_lab.report.figure import Bars, Curve, Figure, Panel, StudyReport, Table
+from supple_lab.report.figure import Bars, Figure, Line, Panel, StudyReport, Table
 from supple_lab.report.tables import ABSENT
 from supple_lab.results.results import Results, Sample
 from supple_lab.run.check import acts_between_stages_alone
@@ -43,7 +43,7 @@ class Starts:
 
     def gap(self, method: str, stages: slice = LAST) -> Sample:
         """Cold minus warm test accuracy, the mean over some stages, seed by seed."""
-        cold, warm = (mean_of_stages(arm.of(method), "test_accuracy", stages) for arm in (self.cold, self.warm))
+        cold, warm = (arm.of(method).stage_mean("test_accuracy", stages) for arm in (self.cold, self.warm))
         return cold.minus(warm)
 
 
@@ -161,11 +161,11 @@ def accuracy_figure(starts: Starts) -> Figure:
     return Figure(name="warm_start", caption=f"Test accuracy after each epoch on all data; {BAND}", panels=(panel,))
 
 
-def last_stage_curve(method: str, group: MethodRuns, how: str) -> Curve:
+def last_stage_curve(method: str, group: MethodRuns, how: str) -> Line:
     """A method's accuracy after each epoch of the stage that has all data, as far as its runs have come."""
     values = group.of(method).epoch_matrix("test_accuracy", first_stage=group.num_stages - 1)
     x, label = np.arange(1, values.shape[1] + 1), f"{label_of(method)}, {how}"
-    return Curve(method=method, label=label, x=x, values=values, band="deviation")
+    return Line.over_seeds(method=method, label=label, x=x, values=values)
 
 
 def gap_figure(starts: Starts, order: StudyOptions) -> Figure:

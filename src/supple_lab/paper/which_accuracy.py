@@ -23,7 +23,7 @@ from supple_lab.paper.claims import FRESH, Above, Claim, Each, Kept, Number, Onl
 from supple_lab.paper.compare import BAND, label_of, label_of_optimizer, sample_table
 from supple_lab.paper.dropout_fails import variant_curves
 from supple_lab.paper.method_runs import MethodRuns, reference, stand_in_notes
-from supple_lab.paper.study import ByScale, Condition, Study, StudyOptions
+from supple_lab.paper.study import ByScale, Condition, Scale, Study, StudyOptions
 from supple_lab.paper.tables import ADAM_HIGH, ADAM_LOW
 from supple_lab.report.figure import Figure, Panel, StudyReport, Table
 from supple_lab.results.results import Results, Sample
@@ -48,14 +48,12 @@ SCENARIOS = ByScale(
     quick=PermutedInput(num_stages=60, batch_size=16, tested=True),
     paper=PermutedInput(tested=True),
 )
-SCALE_NOTES = ByScale[tuple[str, ...]](
-    smoke=("Smoke scale: 16 units and 128 digits for a few steps; the numbers mean nothing.",),
-    quick=(
+SCALE_NOTES: Mapping[Scale, tuple[str, ...]] = {
+    "quick": (
         "Quick scale, not the paper's protocol: 1,600 digits of 8x8 pixels, 3 x 128 units, 60 permutations in batches "
         "of 16; the test has 197 digits.",
     ),
-    paper=(),
-)
+}
 Groups = Mapping[str, MethodRuns]  # by optimizer
 
 
@@ -168,7 +166,7 @@ class WhichAccuracy(Study):
             figures=(figure(groups),),
             tables=tuple(table(groups, name, metric) for name, metric in ACCURACIES.items()),
             claims=self.decided(groups, order),
-            notes=(*SCALE_NOTES.at(order.scale), *stand_in_notes(groups)),
+            notes=(*SCALE_NOTES.get(order.scale, ()), *stand_in_notes(groups)),
         )
 
 

@@ -24,7 +24,7 @@ from supple_lab.paper.compare import bar, label_of, label_of_optimizer, mean_of,
 from supple_lab.paper.method_runs import NO_RUNS
 from supple_lab.paper.study import Condition, Scale, Study, StudyOptions
 from supple_lab.paper.why_aid_entries import POOLS, PROTOCOLS, Pool, arms
-from supple_lab.report.figure import Bars, Estimate, Figure, StudyReport, Table
+from supple_lab.report.figure import Bars, Figure, Line, StudyReport, Table
 from supple_lab.report.tables import ABSENT
 from supple_lab.results.intervals import mean_interval
 from supple_lab.results.results import Results, Sample
@@ -147,7 +147,6 @@ HOW = (
     "others). Strengths of AID's forms and of slopes are matched: AID of p has the counterpart (1 - p) / p."
 )
 SCALE_NOTES: Mapping[Scale, tuple[str, ...]] = {
-    "smoke": ("Smoke scale: tiny networks for a few steps, nothing is tuned; the numbers mean nothing.",),
     "quick": (
         HOW.format(number="4"),
         "Quick scale: 1,600 digits under random labels, 3 x 128 units; 200 digits in 5 parts, a slim CNN. The other "
@@ -190,14 +189,14 @@ class WhyAID(Study):
                 figures=(),
                 tables=(choice_table(results, order),),
                 claims=self.decided({}, order),
-                notes=(*SCALE_NOTES[order.scale], "These are the tuning runs; no claim rests on them."),
+                notes=(*SCALE_NOTES.get(order.scale, ()), "These are the tuning runs; no claim rests on them."),
             )
         groups = groups_of(results, order)
         return StudyReport(
             figures=(effect_figure(groups),),
             tables=(score_table(groups, results, order),),
             claims=self.decided(groups, order),
-            notes=SCALE_NOTES[order.scale],
+            notes=SCALE_NOTES.get(order.scale, ()),
         )
 
 
@@ -234,37 +233,40 @@ def effect(groups: Groups, label: str, entry: str) -> Sample:
 
 def effect_figure(groups: Groups) -> Figure:
     """Entries from the best to the worst, a panel a protocol; ReLU with max-pools is zero."""
-    names = dict.fromkeys(label.partition(",")[0] for label in groups)
+    panels: dict[str, dict[tuple[str, str], Cells]] = {}
+    for label, cells in groups.items():
+        name, _, pools = label.partition(", ")
+        bars = ("vanilla", pools) if pools == "max pools" else ("dropout", "average pools, or none")
+        panels.setdefault(name, {})[bars] = {label_of(entry): effect(groups, label, entry) for entry in cells}
     return Figure(
         name="why_aid",
         caption="Score of each entry minus that of ReLU (with max-pools) of the same seed, the best first; mean and "
         "its 95% interval.",
-        panels=tuple(effect_panel(groups, name) for name in names),
+        panels=tuple(effect_panel(name, effects) for name, effects in panels.items()),
         columns=2,
     )
 
 
-def effect_panel(groups: Groups, name: str) -> Bars:
-    labels = [label for label in groups if label.partition(",")[0] == name]
-    entries = list(groups[labels[-1]])
-    ranked = sorted(entries, key=lambda entry: -np.nan_to_num(mean_of(effect(groups, labels[-1], entry)), nan=-np.inf))
-    samples = {label: [effect(groups, label, entry) for entry in ranked] for label in labels}
+def effect_panel(title: str, effects: Mapping[tuple[str, str], Cells]) -> Bars:
+    """What is added to ReLU, by the look and the label of its bars; the best of the last set first."""
+    *_, last = effects.values()
+    ranked = sorted(last, key=lambda name: -np.nan_to_num(mean_of(last[name]), nan=-np.inf))
     return Bars(
-        title=name,
+        title=title,
         x_label="",
         y_label="score − ReLU's",
-        positions=tuple(map(label_of, ranked)),
+        positions=tuple(ranked),
         bars=tuple(
-            interval_bar(*(("vanilla", "max pools") if "max" in label else ("dropout", "average pools, or none")), own)
-            for label, own in samples.items()
-            if any(map(len, own))
+            interval_bar(look, label, [own.get(name, NOTHING) for name in ranked])
+            for (look, label), own in effects.items()
+            if any(map(len, own.values()))
         ),
     )
 
 
-def interval_bar(look: str, label: str, samples: Sequence[Sample]) -> Estimate:
+def interval_bar(look: str, label: str, samples: Sequence[Sample]) -> Line:
     """Means with their 95% intervals; nothing if a run diverged or none ended."""
-    ends = [(mean_interval(sample.values) if len(sample) > 1 else None) or (np.nan, np.nan) for sample in samples]
+    ends = [mean_interval(sample.values) or (np.nan, np.nan) for sample in samples]
     low, high = np.array(ends, dtype=float).T
     edges = ("95% from", "95% to")
     return replace(bar(look, label, samples), low=low, high=high, band_words="95% interval", edges=edges)

@@ -214,17 +214,6 @@ def choices() -> dict[str, Any]:
     return found
 
 
-def tuning_runs() -> set[str]:
-    """The ids of the runs that settings were chosen by."""
-    return {
-        run
-        for labels in choices().values()
-        for entries in labels.values()
-        for one in entries.values()
-        for run in one["tried"]
-    }
-
-
 def arms(scale: Scale) -> list[Arm]:
     return [
         Arm(protocol=protocol, scale=scale, pool=pool)

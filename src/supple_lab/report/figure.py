@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Literal, get_args
 
@@ -21,12 +21,11 @@ BANDS: dict[Band, tuple[str, str, str]] = {  # the band in words, and its edges
 Range = tuple[float, float]
 NOTHING_YET = "no finished runs yet"  # what an empty panel says
 NO_EPOCHS = "finished runs, but no logs of epochs"  # as in a store that was made of a report
-Ends = tuple[np.ndarray, np.ndarray]  # lower and upper, (positions,)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """One line with a band, both given: what was computed over more than the seeds, such as an IQM over games."""
+class Line:
+    """One line with a band: a mean over seeds at each position, or what was computed over more, such as an IQM."""
 
     method: str  # decides the colour, the same everywhere
     label: str
@@ -38,75 +37,50 @@ class Estimate:
     statistic: str = "mean"  # what the line is
     band_words: str = "± one std"  # what the band is
     edges: tuple[str, str] = ("mean − std", "mean + std")  # what low and high are
-    bootstrap: Ends | None = None  # the 95% interval of a mean over seeds, if it is known
+    values: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))  # (seeds, positions), if it is their mean
+    resampled: np.ndarray | None = None  # (2, positions): its 95% bootstrap interval, if that is known without them
+
+    @classmethod
+    def over_seeds(
+        cls, *, method: str, label: str, x: np.ndarray, values: np.ndarray, band: Band = "deviation"
+    ) -> "Line":
+        """The mean of (seeds, positions) values: none if a seed has none, or those that survived would flatter."""
+        n, whole = len(values), np.where(np.isfinite(values).all(axis=0), values, np.nan)
+        middle, words, *edges = whole.sum(axis=0) / max(1, n), *BANDS[band]
+        low = high = np.full(len(x), np.nan)
+        if n > 1:
+            reach = whole.std(axis=0, ddof=1)
+            low, high = (whole.min(axis=0), whole.max(axis=0)) if band == "range" else (middle - reach, middle + reach)
+        return cls(
+            method=method,
+            label=label,
+            x=x,
+            middle=middle,
+            low=low,
+            high=high,
+            n=n,
+            statistic="mean" if n > 1 else "value",
+            band_words=words,
+            edges=(edges[0], edges[1]),
+            values=values,
+        )
 
     @property
     def has_band(self) -> bool:
         return bool(np.isfinite(self.low).any())
 
-
-@dataclass(frozen=True, kw_only=True)
-class Curve:
-    """One line with a band: a method's values over seeds and positions. Its properties are the fields of Estimate."""
-
-    method: str  # decides the colour, the same everywhere
-    label: str
-    x: np.ndarray  # (positions,)
-    values: np.ndarray  # (seeds, positions); not finite if a seed has no value, and the line breaks there
-    band: Band = "range"
-
-    @property
-    def n(self) -> int:
-        return len(self.values)
-
-    @property
-    def has_band(self) -> bool:
-        return self.n > 1
-
-    @property
-    def statistic(self) -> str:
-        return "mean" if self.n > 1 else "value"
-
-    @property
-    def band_words(self) -> str:
-        return BANDS[self.band][0]
-
-    @property
-    def edges(self) -> tuple[str, str]:
-        return BANDS[self.band][1:]
-
-    @property
-    def middle(self) -> np.ndarray:
-        return self._whole.mean(axis=0)
-
-    @property
-    def low(self) -> np.ndarray:
-        return self._ends[0]
-
-    @property
-    def high(self) -> np.ndarray:
-        return self._ends[1]
-
     @cached_property
-    def bootstrap(self) -> Ends | None:
-        """The 95% bootstrap interval of the mean over seeds; None for a single seed, which has no spread."""
-        return bootstrap_intervals(self._whole, np.random.default_rng(SEED)) if self.n > 1 else None
+    def bootstrap(self) -> np.ndarray | None:
+        """The 95% bootstrap interval of a mean over seeds; None for a single seed, which has no spread."""
+        if len(self.values) > 1:
+            return np.array(bootstrap_intervals(self.values, np.random.default_rng(SEED)))
+        return self.resampled
 
-    @cached_property
-    def _ends(self) -> Ends:
-        whole = self._whole
-        if self.band == "range" or self.n < 2:
-            return whole.min(axis=0), whole.max(axis=0)
-        reach = whole.std(axis=0, ddof=1)
-        return self.middle - reach, self.middle + reach
-
-    @cached_property
-    def _whole(self) -> np.ndarray:
-        # A mean over the seeds that happened to survive would flatter the method: no value if one is missing.
-        return np.where(np.isfinite(self.values).all(axis=0), self.values, np.nan)
-
-
-Line = Curve | Estimate
+    def every(self, step: int) -> "Line":
+        """One position in so many; the last is always among them."""
+        kept = slice((len(self.x) - 1) % step, None, step)
+        arrays = {name: getattr(self, name) for name in ("x", "middle", "low", "high", "values", "resampled")}
+        return replace(self, **{name: array[..., kept] for name, array in arrays.items() if array is not None})
 
 
 @dataclass(frozen=True, kw_only=True)

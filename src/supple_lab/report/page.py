@@ -7,13 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from supple_lab.provenance import Provenance
 from supple_lab.report.colours import DARK_PAGE, LIGHT_PAGE
 from supple_lab.report.draw import cells
-from supple_lab.report.figure import Curve, Figure, HeatMap, Line, Panel, StudyReport, Verdict, legend_of
+from supple_lab.report.figure import Figure, HeatMap, Panel, StudyReport, Verdict, legend_of
 from supple_lab.report.panel_values import tip_of, values_of
 from supple_lab.report.picture import inline_svg
 from supple_lab.report.remarks import (
@@ -85,21 +84,10 @@ def _every(step: int, figure: Figure) -> Figure:
     if not any(isinstance(panel, Panel) for panel in figure.panels):
         return figure
     panels = (
-        replace(panel, curves=tuple(_every_point(step, curve) for curve in panel.curves))
-        if isinstance(panel, Panel)
-        else panel
+        replace(panel, curves=tuple(curve.every(step) for curve in panel.curves)) if isinstance(panel, Panel) else panel
         for panel in figure.panels
     )
     return replace(figure, caption=f"{figure.caption} (The page shows one point in {step}.)", panels=tuple(panels))
-
-
-def _every_point(step: int, curve: Line) -> Line:
-    kept = slice((len(curve.x) - 1) % step, None, step)  # the last point is always among them
-    if isinstance(curve, Curve):
-        return replace(curve, x=curve.x[kept], values=curve.values[:, kept])
-    parts: dict[str, np.ndarray] = {name: getattr(curve, name)[kept] for name in ("x", "middle", "low", "high")}
-    bootstrap = tuple(ends[kept] for ends in curve.bootstrap) if curve.bootstrap else None
-    return replace(curve, **parts, bootstrap=bootstrap)  # type: ignore[arg-type]
 
 
 def page(info: ReportInfo, results: Results, *, report: StudyReport, provenance: Provenance) -> str:

@@ -11,7 +11,6 @@ from supple_lab.report.figure import (
     AnyPanel,
     Bars,
     Distribution,
-    Estimate,
     HeatMap,
     Histogram,
     Key,
@@ -73,7 +72,7 @@ def lines_of(panel: Panel | Bars | Distribution) -> tuple[Line, ...]:
     for histogram in panel.histograms:
         groups.setdefault(key_of(histogram), []).append(histogram)
     return tuple(
-        Estimate(
+        Line(
             method=method,
             label=label,
             x=np.array([panel.positions.index(one.position) for one in group]),
@@ -104,9 +103,11 @@ def heading_of(panel: AnyPanel) -> str:
 
 
 def _numbers(title: str, heading: str, line: Line, *, names: tuple[str, ...] | None, decimals: int | None) -> Table:
-    edges = ((line.edges[0], line.low), (line.edges[1], line.high)) if line.has_band else ()
-    resampled = zip(("95% bootstrap from", "95% bootstrap to"), line.bootstrap or (), strict=bool(line.bootstrap))
-    rows = ((line.statistic, line.middle), *edges, *resampled)
+    rows = [(line.statistic, line.middle)]
+    if line.has_band:
+        rows += zip(line.edges, (line.low, line.high), strict=True)
+    if line.bootstrap is not None:
+        rows += zip(("95% bootstrap from", "95% bootstrap to"), line.bootstrap, strict=True)
     return Table(
         name=line.label,
         caption=f"{title}: {line.label}, n = {line.n}",

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -108,14 +108,15 @@ class Sample:
 
     def minus(self, other: "Sample") -> "Sample":
         """The differences within each seed that both have: same data, same initialisation, so much noise cancels."""
-        ours, theirs = self._places(), other._places()
-        seeds = tuple(seed for seed in ours if seed in theirs)
-        pairs = [(ours[seed], theirs[seed]) for seed in seeds]
-        return Sample(
-            values=np.array([self.values[i] - other.values[j] for i, j in pairs], dtype=float),
-            seeds=seeds,
-            runs=tuple(dict.fromkeys(run for i, j in pairs for run in (*self._behind(i), *other._behind(j)))),
-        )
+        return by_seed((self, other), lambda pair: pair[0] - pair[1])
+
+    @property
+    def known(self) -> np.ndarray:
+        """The values of runs that have one: those that did not diverge before."""
+        return self.values[np.isfinite(self.values)]
+
+    def where_known(self) -> "Sample":
+        return self.of_seeds([seed for seed, value in zip(self.seeds, self.values, strict=True) if np.isfinite(value)])
 
     def of_seeds(self, seeds: Collection[int]) -> "Sample":
         places = [place for place, seed in enumerate(self.seeds) if seed in seeds]
@@ -138,9 +139,22 @@ class Sample:
         return {seed: place for place, seed in enumerate(self.seeds)}
 
 
+def by_seed(samples: Sequence[Sample], number_of: Callable[[np.ndarray], float]) -> Sample:
+    """The number made of the samples' values for a seed, in the samples' order; for the seeds that all of them have."""
+    tables = [sample._places() for sample in samples]
+    seeds = [seed for seed in tables[0] if all(seed in table for table in tables)] if samples else []
+    pairs = [[(sample, table[seed]) for sample, table in zip(samples, tables, strict=True)] for seed in seeds]
+    return Sample(
+        values=np.array([number_of(np.array([own.values[i] for own, i in each])) for each in pairs], dtype=float),
+        seeds=tuple(seeds),
+        runs=tuple(dict.fromkeys(run for each in pairs for own, i in each for run in own._behind(i))),
+    )
+
+
 Standing = State | Literal["damaged"]  # damaged: its files are not what it wrote
 Key = Callable[[RunSpec], Hashable]
 ENDED = ("done", "diverged")
+ALL_STAGES = slice(None)
 
 
 @dataclass(frozen=True)
@@ -212,11 +226,6 @@ class Results:
         """The runs that curves are drawn from: those that ended, or else those under way."""
         return self.ended or tuple(run for run in self.runs if run.records)
 
-    @property
-    def drawn_over_epochs(self) -> tuple[RunResult, ...]:
-        """Those of them that curves over epochs are drawn from: not those whose log of epochs is damaged or gone."""
-        return tuple(run for run in self.drawn if run.epochs or not run.complaints)
-
     def where(self, accept: Callable[[RunSpec], bool]) -> "Results":
         return Results(tuple(run for run in self.runs if accept(run.spec)))
 
@@ -246,10 +255,11 @@ class Results:
         return np.array(rows, dtype=float).reshape(len(rows), len(stages))
 
     def epoch_matrix(self, metric: str, *, first_stage: int = 0) -> np.ndarray:
-        """Drawn runs by epochs, stages from the first on one after the other; reads every run's log of epochs."""
+        """Drawn runs by epochs, stages from the first on one after the other; none whose log is damaged or gone."""
         rows = [
             [record.get(metric, np.nan) for record in run.epochs if record.get("stage", 0) >= first_stage]
-            for run in self.drawn_over_epochs
+            for run in self.drawn
+            if run.epochs or not run.complaints  # the log is read here
         ]
         width = max((len(row) for row in rows), default=0)
         return np.array([row + [np.nan] * (width - len(row)) for row in rows], dtype=float).reshape(len(rows), width)
@@ -262,9 +272,14 @@ class Results:
         """The metric at the first stage that recorded it, one number an ended run."""
         return self.sample(lambda run: float([*run.values(metric), np.nan][0]))
 
-    def stage_mean(self, metric: str) -> Sample:
+    def stage_mean(self, metric: str, stages: slice = slice(None)) -> Sample:
         """The metric's mean over stages, one number an ended run."""
-        return self.sample(lambda run: float(np.mean(run.values(metric))) if len(run.values(metric)) else np.nan)
+
+        def mean(run: RunResult) -> float:
+            values = run.values(metric)[stages]
+            return float(values.mean()) if len(values) else np.nan
+
+        return self.sample(mean)
 
     def sample(self, number_of: Callable[[RunResult], float]) -> Sample:
         """Any number of a run, one an ended run: not a number for one that diverged before it had it."""

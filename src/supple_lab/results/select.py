@@ -74,7 +74,7 @@ def select(results: Results, metric: str, *, rule: Rule = "final") -> Selection:
 
     Only the configurations with the most ended runs are compared; one with a diverged run comes last.
     """
-    configurations = _configurations(results)
+    configurations = list(results.group_by(_configuration).values())
     most = max((len(runs.ended) for runs in configurations), default=0)
     scores = {i: _score(runs, metric, rule) for i, runs in enumerate(configurations) if len(runs.ended) == most > 0}
     best = max(scores, key=lambda place: scores[place]) if scores else None
@@ -94,17 +94,6 @@ def select(results: Results, metric: str, *, rule: Rule = "final") -> Selection:
 def _score(results: Results, metric: str, rule: Rule) -> float:
     mean = float(np.mean(results.final(metric) if rule == "final" else results.stage_mean(metric)))
     return mean if math.isfinite(mean) else -math.inf
-
-
-def _configurations(results: Results) -> list[Results]:
-    """The runs by all of their spec but the seed."""
-    kinds = {(spec.problem, spec.model, spec.method.name) for spec in (run.spec for run in results.runs)}
-    if len(kinds) > 1:
-        raise ValueError(
-            "a selection is among configurations of one method on one problem with one model; "
-            f"got {len(kinds)} such kinds. Narrow the results down with where() or group_by()."
-        )
-    return list(results.group_by(_configuration).values())
 
 
 def settings_of(spec: RunSpec) -> Settings:
