@@ -462,6 +462,23 @@ def test_remedies_are_ahead_of_relu_where_the_published_arena_says_so():
         assert ahead
 
 
+def test_several_targets_are_asked_like_the_same_ones_in_a_pair():
+    """An agent's batch of states, actions and targets, as plasticity_gap takes it."""
+    states, actions = DIGITS
+    values = torch.linspace(-1.0, 1.0, len(states))
+
+    def loss(output, actions, values):
+        return (output.gather(1, actions[:, None])[:, 0] - values).square().mean()
+
+    network = mlp()
+    flat = supple.diagnose(network, (states, actions, values), fresh=mlp, loss=loss)
+    pair = supple.diagnose(
+        network, (states, (actions, values)), fresh=mlp, loss=lambda output, both: loss(output, *both)
+    )
+    assert "gradient share" in flat.layers["0"].now
+    assert str(flat) == str(pair)
+
+
 @pytest.mark.parametrize("given", [lambda network: network, lambda network: lambda: network])
 def test_fresh_that_is_the_model_itself_is_refused(given):
     network = mlp()
@@ -474,7 +491,7 @@ def test_fresh_that_is_the_model_itself_is_refused(given):
     [
         ({"model": "resnet18"}, TypeError, "diagnose needs a model with parameters, an nn.Module; got str"),
         ({"model": nn.ReLU()}, TypeError, "diagnose needs a model with parameters, an nn.Module; got ReLU"),
-        ({"batch": DIGITS * 2}, TypeError, "diagnose's batch is a pair .* got tuple of 4"),
+        ({"batch": DIGITS[:1]}, TypeError, "diagnose's batch is a tuple .* got tuple of 1"),
         (
             {"fresh": lambda: mlp(width=8)},
             ValueError,

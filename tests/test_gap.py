@@ -439,7 +439,7 @@ def test_plot_shows_both_and_the_verdict():
         ({"fresh": lambda: mlp()[:3]}, "'4.weight' has the shape None there"),
         ({"fresh": lambda: convert(mlp(), AID(p=0.9))}, "'1' is AID there, and ReLU in the model"),
         ({"fresh": lambda: mlp().append(nn.ReLU())}, "'5' is ReLU there, and missing in the model"),
-        ({"fresh": mlp()}, "plasticity_gap's fresh must be a function that makes a network"),
+        ({"fresh": mlp()}, "plasticity_gap's fresh must be a function that makes a network.*, a Sequential"),
         ({"fresh": lambda: 3}, "must make a new network, an nn.Module; it gave 3, an int"),
         ({"data": []}, "data hold no batch"),
         ({"data": digits(0, 50)[0]}, r"data are batches \(x, y\) or dicts; a batch here is tensor"),

@@ -415,11 +415,12 @@ def test_network_that_diverged_is_reported_and_does_not_stop_the_loop():
     assert "layer fc2, on this batch: not finite: its activations, weights, gradient; the training has" in report
 
 
-def test_zeroed_gradients_are_named_as_the_reason_for_a_dash():
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_zeroed_gradients_are_named_as_the_reason_for_a_dash_or_zeros(set_to_none):
     network = MLP()
     monitor = Monitor(network)
     network(torch.randn(8, 6)).sum().backward()
-    network.zero_grad()
+    network.zero_grad(set_to_none)
     monitor.step()
     assert "call monitor.step() before optimizer.zero_grad()" in " ".join(monitor.report().split())
 

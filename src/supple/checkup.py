@@ -49,18 +49,18 @@ class BatchLoss:
     """A batch and the loss on it, of output and targets; without targets it is of output and batch."""
 
     inputs: Inputs
-    targets: Any
+    targets: tuple[Any, ...]
     loss: Loss | None
 
     @classmethod
     def of(cls, batch: Any, loss: Loss | None) -> "BatchLoss":
         if isinstance(batch, Tensor | dict | UserDict):
-            return cls(inputs=batch, targets=batch, loss=loss)
-        if isinstance(batch, tuple | list) and len(batch) == 2:
+            return cls(inputs=batch, targets=(batch,), loss=loss)
+        if isinstance(batch, tuple | list) and len(batch) > 1:
             inputs = tuple(batch[0]) if isinstance(batch[0], list) else batch[0]
-            return cls(inputs=inputs, targets=batch[1], loss=loss)
+            return cls(inputs=inputs, targets=tuple(batch[1:]), loss=loss)
         raise TypeError(
-            "diagnose's batch is a pair (inputs, targets), a dict of named arguments, or the inputs alone as a tensor; "
+            "diagnose's batch is a tuple (inputs, targets), a dict of named arguments, or inputs alone as a tensor; "
             f"got {type(batch).__name__}{f' of {len(batch)}' if isinstance(batch, tuple | list) else ''}."
         )
 
@@ -69,7 +69,7 @@ class BatchLoss:
         if self.loss is None:
             own = getattr(output, "loss", None)
             return own if isinstance(own, Tensor) else None
-        found = self.loss(output, self.targets)
+        found = self.loss(output, *self.targets)
         if not isinstance(found, Tensor) or found.numel() != 1:
             got = f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else shown(found)
             raise ValueError(f"diagnose's loss must return one number as a tensor; got {got}.")

@@ -147,10 +147,10 @@ def diagnose(
 ) -> Diagnosis:
     """Look for the cause of a network's loss of plasticity, layer by layer beside fresh networks on the same batch.
 
-    batch: a pair (inputs, targets), a dict of named arguments, or inputs alone.
+    batch: (inputs, targets, ...), a dict of named arguments, or inputs alone.
     fresh: a function that makes a new network, or one such network. Without it: the initial weights of what is attached
         to the optimizer, else copies started by ``reset_parameters``.
-    loss: of output and targets; of output and batch if the batch is no pair. An output that holds its loss needs none.
+    loss: of output and targets; without targets of output and batch. An output that holds its loss needs none.
     optimizer: that trains the model; its next step is tried on copies.
     sites: names of the activation modules, if they are of your own classes; by default all that are known.
 

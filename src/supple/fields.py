@@ -87,7 +87,7 @@ def shown(value: object) -> str:
     """The value, cut short, and its type."""
     if value is None or isinstance(value, type):
         return "None" if value is None else f"the class {value.__name__} itself"
-    return f"{reprlib.repr(value)}, {with_article(type(value).__name__)}"
+    return f"{' '.join(reprlib.repr(value).split())}, {with_article(type(value).__name__)}"
 
 
 def with_article(name: str) -> str:

@@ -177,7 +177,7 @@ def plasticity_gap(
     value > 0.5 and level > 0 beyond their intervals; else "plastic". The model, its modes and gradients, and all random
     states are left as they were.
 
-    fresh: makes a new network of the same architecture; seeds are set before each call.
+    fresh: makes a new network of the same architecture. Seeds are set before each call, so it should set none.
     data: batches (x, y), or dicts of the forward's arguments. The first ``steps`` of them are taken, in an order by
         seed, as often as needed. What is no Sequence is read into a list.
     loss: of output and y; of a dict, of output and batch, or None if the output has a ``loss``.

@@ -42,7 +42,7 @@ READ_ONCE = (
 NO_GAP = "Monitor.gap_every needs fresh=, a function that makes a new network, and data=, batches that come next."
 OPTIONS = ("test", "steps", "seeds", "optimizer", "lr", "targets")  # plasticity_gap's other arguments
 NO_UNITS = "recurrent layers compute inside torch: of {names} weights and gradients are read, but no units."
-NO_GRADIENT = "no gradient was there to read at step {step}; call monitor.step() before optimizer.zero_grad()."
+NO_GRADIENT = "no gradient but 0 was there to read at step {step}; call monitor.step() before optimizer.zero_grad()."
 
 
 class Monitor:
@@ -185,7 +185,7 @@ class Monitor:
             return [*notes, f"{COMPILED}{', '.join(hidden)}. {NO_PROBE if self.probe is None else PROBED}"]
         if reading is not None and not reading.num_samples:
             notes.append(NO_FORWARD.format(step=reading.step))
-        if reading is not None and all(row.gradient_norm is None for row in reading.layers):
+        if reading is not None and not any(row.gradient_norm for row in reading.layers):
             notes.append(NO_GRADIENT.format(step=reading.step))
         return notes
 
