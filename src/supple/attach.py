@@ -54,8 +54,9 @@ def attach(
     example_input: a batch for methods that trace units; without it the first training forward's inputs are taken.
     loss: of outputs and targets, what backward() is called of; for methods that take gradients of their own (DASH).
     seed: of the methods' random stream; over several processes that of the first one.
-    clip_norm: clip the total norm of the model's gradients to this, after the methods have edited them. A loop that
-        clips by itself calls ``plasticity.edit_gradients()`` before that; otherwise a penalty is added unclipped.
+    clip_norm: clip the total norm of this model's gradients to this, after the methods have edited them; what else the
+        optimizer trains is not clipped. A loop that clips by itself calls ``plasticity.edit_gradients()`` before that;
+        otherwise a penalty is added unclipped.
     process_group: of the DistributedDataParallel, if that is around a larger model than the one given.
     """
     listed = checked_methods(methods)
