@@ -60,7 +60,8 @@ class BatchLoss:
             inputs = tuple(batch[0]) if isinstance(batch[0], list) else batch[0]
             return cls(inputs=inputs, targets=tuple(batch[1:]), loss=loss)
         raise TypeError(
-            "diagnose's batch is a tuple (inputs, targets), a dict of named arguments, or inputs alone as a tensor; "
+            "diagnose's batch is a tuple (inputs, targets), a dict of named arguments, or inputs alone as a tensor, "
+            "such as next(iter(loader)); "
             f"got {type(batch).__name__}{f' of {len(batch)}' if isinstance(batch, tuple | list) else ''}."
         )
 

@@ -26,6 +26,9 @@ def test_newer_format_is_refused_with_the_way_out(tmp_path):
 def test_folder_without_runs_says_how_to_make_some(tmp_path):
     with pytest.raises(StorageError, match="holds no runs. Make some with"):
         Store.open(tmp_path)
+    inside = Store.create(tmp_path / "quickstart").root
+    with pytest.raises(StorageError, match=f"holds no runs. Some are in {inside}"):
+        Store.open(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,9 @@ def format_of(root: Path) -> int:
         written_by = "damaged"
     if written_by is None:
         what = "holds no runs" if root.exists() else "does not exist, so it holds no runs"
-        raise StorageError(f"{root} {what}. Make some with `supple run STUDY --out {root}`.")
+        inside = sorted(str(path.parent) for path in root.glob("*/format.json"))
+        way = f"Some are in {', '.join(inside)}" if inside else f"Make some with `supple run STUDY --out {root}`"
+        raise StorageError(f"{root} {what}. {way}.")
     if not isinstance(written_by, int):
         raise StorageError(f'{path} is damaged; it should read {{"format": {FORMAT}}}.')
     return written_by
