@@ -83,9 +83,10 @@ def lines(store: Store, arms: list[str], seeds: list[int]) -> Iterator[dict[str,
     for arm in arms:
         for seed in seeds:
             folder = store.folder(spec := spec_of(arm, seed))
-            if folder.state() != "done":
+            checkpoint = folder.latest_checkpoint(CPU) if folder.state() == "done" else None
+            if checkpoint is None:
                 continue
-            stored, checkpoint = read_run(folder.path), folder.latest_checkpoint(CPU)
+            stored = read_run(folder.path)
             about = {name: stored.status[name] for name in ("device", "hardware", "commit", "seconds")}
             scores = [record["score"] for record in stored.records]
             yield {"id": spec.run_id, "arm": arm, "seed": seed, **about, "score": scores, **look(spec, checkpoint)}
