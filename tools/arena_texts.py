@@ -63,12 +63,12 @@ def readme_sentence(boards: Mapping[Scale, Board]) -> str:
     """What small and larger networks agree on, and AID beside a leaky ReLU."""
     small, larger = (placed(board) for board in boards.values())
     better = [
-        f"{where} {listed([name_with_gain(boards, problem, entry) for entry in found])}"
+        f"{listed([name_with_gain(boards, problem, entry) for entry in found])} {where}"
         for problem, where in WHERE.items()
         if (found := agreed(boards, problem))
     ]
-    text = f"All tuned alike, small and larger networks agree on what is better than ReLU: {', '.join(better)}. "
-    text += f"Beside a leaky ReLU AID is {small}; {larger}."
+    text = "With all methods tuned alike, small and larger networks agree on what is better than ReLU: "
+    text += f"{'; '.join(better)}. Compared with a leaky ReLU, AID is {small}, and {larger}."
     return fill(text, width=145, initial_indent=" " * 52).lstrip()  # behind the link
 
 
@@ -120,7 +120,7 @@ def placed(board: Board) -> str:
     ahead = [one for one, (low, _) in zip(known, ends, strict=True) if low > 0.0]
     behind = [one for one, (_, high) in zip(known, ends, strict=True) if high < 0.0]
     where = f"{number(ahead)} of {IN_WORDS[len(known)]} {SIZES[board.scale]} problems"
-    return f"ahead on {where}, behind on {number(behind)}"
+    return f"ahead on {where} and behind on {number(behind)}"
 
 
 def number(found: Sequence[np.ndarray]) -> str:
