@@ -34,6 +34,7 @@ LABORATORY = [
     ("errors", "flock", "streams", "provenance", "precision"),
     ("registry", "files"),
     ("codec",),
+    ("options",),
     ("data", "models", "optimizer"),
     ("scenarios",),
     ("spec",),

@@ -1,16 +1,12 @@
 """One codec: values are checked by their annotation and never converted, and errors name the path."""
 
 import json
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
 from small_runs import small_spec
-from supple.methods import L2, FullReset, Method, UseAID, Vanilla
-from supple_lab.codec import decode, encode, from_arguments, with_options
-from supple_lab.commands.base import grouped
-from supple_lab.errors import UserError
+from supple.methods import L2, FullReset, Method, UseAID
+from supple_lab.codec import decode, encode
 from supple_lab.spec import RunSpec
 
 SPEC = small_spec(FullReset(built_with=UseAID(relu_prob=0.7))).to_dict()
@@ -72,80 +68,3 @@ def test_what_is_missing_and_what_is_nested_beyond_bounds_is_said():
 def test_a_whole_number_stays_one_where_a_number_is_wanted():
     assert (read := decode(L2, {"strength": 1})) == L2(strength=1)
     assert json.dumps(encode(read)) == '{"kind": "l2", "strength": 1}'
-
-
-@dataclass(frozen=True, kw_only=True)
-class Whole:
-    """What a command may be made of."""
-
-    method: Method = field(default_factory=lambda: UseAID(relu_prob=0.6))
-    inner: Method | None = None
-    count: int | None = 3
-    """How many."""
-    places: tuple[float, ...] = (0.5,)
-    quiet: bool = False
-    careful: bool = True  # unless told otherwise
-    out: Path = Path("out")
-
-
-def read(line: str) -> Whole:
-    whole: Whole = decode(Whole, from_arguments(Whole, grouped(line.split()))[0])
-    return whole
-
-
-@pytest.mark.parametrize(
-    ("line", "wanted"),
-    [
-        ("", Whole()),
-        ("--method aid", Whole()),  # the default's own fields
-        ("--method aid --method.relu-prob 1", Whole(method=UseAID(relu_prob=1.0))),
-        ("--method full_reset --method.built-with vanilla", Whole(method=FullReset(built_with=Vanilla()))),
-        ("--inner l2 --inner.strength 1e-2", Whole(inner=L2(strength=1e-2))),
-        ("--inner none --count none", Whole(count=None)),
-        (
-            "--count 4 --places 1 2.5 --quiet --careful false",
-            Whole(count=4, places=(1.0, 2.5), quiet=True, careful=False),
-        ),
-        ("--places --out a/b", Whole(places=(), out=Path("a/b"))),
-    ],
-)
-def test_options_spell_fields_and_parts(line, wanted):
-    assert read(line) == wanted
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--count x", "--count must be a whole number or None; got 'x'."),
-        ("--count " + "9" * 5000, "--count must be a whole number or None; got '999"),
-        ("--count 1 2", "--count takes one value; got '1 2'."),
-        ("--count", "--count takes one value; got ''."),
-        ("--places 1 x", "--places must be a number; got 'x'."),
-        ("--quiet yes", "--quiet takes true (or nothing) or false; got 'yes'."),
-        ("--method.built-with vanilla", "no option named '--method.built-with'."),
-        ("--method", "no method named ''."),
-    ],
-)
-def test_options_that_spell_nothing_are_refused(line, sentence):
-    with pytest.raises(UserError) as caught:
-        read(line)
-    assert sentence in str(caught.value)
-
-
-def test_help_says_what_the_source_says():
-    text = from_arguments(Whole, {"--help": []})[1]
-    assert "--count INT|none" in text
-    assert "How many. (default: 3)" in text
-    assert "--careful [true|false]" in text
-    assert "(default: true)" in text
-    assert "unless told otherwise" in text
-    assert "--method.relu-prob FLOAT" in text
-    assert "(default: 0.6)" in text
-
-
-def test_fields_of_a_part_are_changed_by_options():
-    part = with_options(FullReset(built_with=UseAID(relu_prob=0.6)), {}, prefix="--method.")
-    assert part == FullReset(built_with=UseAID(relu_prob=0.6))
-    assert with_options(L2(), {"--method.strength": [["0.5"]]}, prefix="--method.") == L2(strength=0.5)
-    with pytest.raises(UserError, match=r"method\.strength must be a finite number; got nan"):
-        with_options(L2(), {"--method.strength": [["nan"]]}, prefix="--method.")

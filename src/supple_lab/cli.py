@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from supple_lab import registry
-from supple_lab.commands.base import BAD_USAGE, DONE, FAILED, Command, grouped, values_of, with_device
+from supple_lab.commands.base import BAD_USAGE, DONE, FAILED, Command, Given, grouped, values_of, with_device
 from supple_lab.commands.terminal import patient, refusals_as_sentences
 from supple_lab.errors import COMPUTING_THREAD, UserError, heed_sigterm_
 from supple_lab.files import DiskFull
@@ -75,13 +75,13 @@ def command_of(arguments: Sequence[str]) -> Command:
     if name not in commands:
         raise registry.UnknownName(registry.no_such("command", name, commands))
     registry.use_plugin(*values_of("--plugin", rest))  # first: other options may name what it defines
-    check_words(name, grouped(rest))
+    check_words(name, given := grouped(rest))
     entry = commands[name]
     command: Any = getattr(importlib.import_module(entry.module), entry.cls)
-    return with_device(command.read(rest))
+    return with_device(command.read(given))
 
 
-def check_words(command: str, given: dict[str, list[list[str]]]) -> None:
+def check_words(command: str, given: Given) -> None:
     """UnknownName for an option or a name that does not exist, as far as the sources say."""
     parts = PARTS.get(command, {})
     fields = ["help", *registry.entries("command")[command].fields]

@@ -25,7 +25,7 @@ SMALL = (
     "--scenario.num-stages 3 --scenario.epochs 2 --scenario.num-images 128 --scenario.batch-size 32 "
     "--model.width 16 --model.num-hidden 2 --optimizer.learning-rate 2e-3"
 )  # the command line of small_runs.small_spec
-SMALL_STATIONARY = "--scenario stationary --scenario.epochs 1 --scenario.milestones --model.width 16"
+SMALL_STATIONARY = "--scenario stationary --scenario.epochs 1 --scenario.milestones none --model.width 16"
 
 
 def exit_code(line: str) -> int:
@@ -130,8 +130,8 @@ def test_help_lists_the_fields_of_the_named_parts_with_what_they_mean(capsys):
         ("--model.width=", "--model.width must be a whole number; got ''."),
         ("--seed 3 --seed 4", "--seed is given 2 times"),
         ("--out=", "--out takes the name of a file or folder; got ''."),
-        ("--device gpu", "device is one of auto, cpu, cuda; got 'gpu'."),
-        ("aid", "supple train takes options alone, such as --method aid; got 'aid'."),
+        ("--device gpu", "--device must be one of auto, cpu, cuda; got 'gpu'."),
+        ("aid", "'aid' is one word too many: the command takes options alone, such as --out FOLDER."),
         ("--scenario.batch-size 0", "RandomLabel.batch_size must be at least 1; got 0."),
         ("--dataset slice --dataset.of digits", "Slice.num_train is between 1 and 1,600 for digits"),
         ("--model cnn", "at least 16x16 pixels, but those of digits are 1x8x8. Choose larger digits (--dataset.image"),

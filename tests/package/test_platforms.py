@@ -11,7 +11,7 @@ LIKE_WINDOWS = Path(__file__).with_name("like_windows.py")
 SUPPLE = "from supple_lab.entry import main; main()"
 # Packages of others, which have a Windows edition that is not here: imported before the machine becomes one.
 LISTS = ("rich.console", "rich.table", "asyncio", "shutil")
-REPORTS = (*LISTS, "torch", "rich.live", "rich.progress", "tyro", "scipy.stats", "sklearn.datasets", "jinja2", "fsspec")
+REPORTS = (*LISTS, "torch", "rich.live", "rich.progress", "scipy.stats", "sklearn.datasets", "jinja2", "fsspec")
 REPORTS += ("matplotlib.pyplot", "matplotlib.backends.backend_svg", "PIL.Image", "multiprocessing")
 
 

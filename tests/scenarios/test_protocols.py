@@ -13,6 +13,7 @@ from torch import nn
 from small_runs import small_scenario_spec
 from supple import Learner
 from supple.methods import CBP, DASH
+from supple_lab.commands.base import grouped
 from supple_lab.commands.train import Train
 from supple_lab.data.base import Facts
 from supple_lab.data.digits import Digits
@@ -218,7 +219,7 @@ def test_methods_work_under_the_mask_and_see_the_classes_of_the_stage_they_begin
 
 def test_commands_of_the_page_are_runs_that_can_be_carried_out():
     blocks = re.findall(r"```\n(supple train .*?)```", PAGE.read_text().replace("\\\n", " "), flags=re.DOTALL)
-    specs = [Train.read([*block.split()[2:], "--device", "cpu"]).spec() for block in blocks]
+    specs = [Train.read(grouped([*block.split()[2:], "--device", "cpu"])).spec() for block in blocks]
     for spec in specs:
         check_suitable(spec, device="cpu")
     at_full_scale = {FivePlusOne(), LabelPermuted(), OnlinePermutedInput(), NoisyLabels(), IncrementalCIFAR()}

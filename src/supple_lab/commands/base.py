@@ -1,20 +1,19 @@
 """Command: one subcommand of `supple`, its options as fields, its exit code as result."""
 
-import itertools
+import inspect
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import redirect_stderr
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from io import StringIO
 from pathlib import Path
-from typing import ClassVar, Literal, Self, get_args, get_origin, get_type_hints
-
-import tyro
+from typing import Any, ClassVar, Literal, Self
 
 from supple_lab.errors import UserError
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
 Device = Literal["auto", "cpu", "cuda"]
+# The values that follow each option, for each time that it is given; words that follow none are under "".
+Given = dict[str, list[list[str]]]
 
 
 class BadUsage(UserError):
@@ -26,6 +25,8 @@ class Command(ABC):
     """A frozen dataclass in every subclass; the command line is made from its fields and their docstrings."""
 
     name: ClassVar[str]
+    description: ClassVar[str] = ""  # at the head of the help, in place of the docstring
+    aliases: ClassVar[Mapping[str, Mapping[str, dict[str, Any]]]] = {}  # short names of parts, as in options.py
     plugin: Path | None = None
     """One Python file of yours: methods (or models, scenarios, ...) in it are found by their names, as our own."""
 
@@ -34,38 +35,18 @@ class Command(ABC):
         """Do it; return the exit code."""
 
     @classmethod
-    def read(cls, arguments: Sequence[str]) -> Self:
-        """The command that the arguments spell, or BadUsage; after its help the process ends."""
-        prog, config = f"supple {cls.name}", (tyro.conf.FlagCreatePairsOff,)
-        try:
-            with redirect_stderr(StringIO()) as box:
-                command = tyro.cli(cls, prog=prog, args=list(arguments), config=config)
-        except SystemExit as end:
-            if end.code == DONE:
-                raise
-            check_numbers(cls, arguments)
-            # What it says stands in a box, below a title and above rules.
-            lines = (line.strip("\N{BOX DRAWINGS LIGHT VERTICAL}| ") for line in box.getvalue().splitlines()[1:])
-            blocks = itertools.groupby(lines, key=lambda line: any(map(str.isalpha, line)))
-            sentence = next(" ".join(block) for is_text, block in blocks if is_text)
-            raise BadUsage(f"{sentence.rstrip('.')}. See {prog} --help.") from None
-        for flag, times in grouped(arguments).items():
-            if [] in times and isinstance(getattr(command, flag[2:].replace("-", "_"), None), tuple):
-                raise BadUsage(f"{flag} takes one value or more; got none. Leave it out for its default.")
-        return command
+    def read(cls, given: Given) -> Self:
+        """The command that the options spell, or UserError; after its help the process ends."""
+        from supple_lab.options import Form, read  # with it torch, which a list of names needs not
 
-
-def check_numbers(cls: type[Command], arguments: Sequence[str]) -> None:
-    """UserError, in the words of `supple train`, if an option has a value that is none of its numbers."""
-    from supple_lab.codec import from_text  # with it torch, which a list of names needs not
-
-    given = grouped(arguments)
-    for name, kind in get_type_hints(cls).items():
-        flag, members = f"--{name.replace('_', '-')}", get_args(kind) or (kind,)
-        if int in members or float in members:
-            several = get_origin(kind) is tuple
-            for value in (value for values in given.get(flag, ()) for value in (values if several else values[:1])):
-                from_text(value, members[0] if several else kind, flag)
+        if "--help" not in given:
+            return read(cls, given, aliases=cls.aliases)
+        form = Form(cls, given, cls.aliases)
+        places = "".join(f" {place.flag}" for place in form.places)
+        print(
+            f"usage: supple {cls.name}{places} [OPTIONS]\n\n{cls.description or inspect.getdoc(cls)}\n\n{form.help()}"
+        )
+        sys.exit(DONE)
 
 
 def with_device(command: Command) -> Command:
@@ -90,20 +71,17 @@ def sees_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-def grouped(arguments: Sequence[str]) -> dict[str, list[list[str]]]:
-    """The values that follow each option, for each time that it is given; those before any option under ''."""
-    given: dict[str, list[list[str]]] = {}
-    values: list[str] = []
+def grouped(arguments: Sequence[str]) -> Given:
+    """The options that the arguments spell."""
+    given: Given = {}
+    values: list[str] | None = None
     for argument in arguments:
         if argument.startswith("--") or argument == "-h":
             flag, equals, value = ("--help" if argument == "-h" else argument).partition("=")
-            values = [value] if equals else []
-            given.setdefault(flag.replace("_", "-"), []).append(values)
-        elif given:
-            values.append(argument)
+            given.setdefault(flag.replace("_", "-"), []).append(values := [value] if equals else [])
+            values = None if equals else values
         else:
-            given[""] = [values]
-            values.append(argument)
+            (given.setdefault("", [[]])[0] if values is None else values).append(argument)
     return given
 
 

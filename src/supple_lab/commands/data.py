@@ -3,12 +3,11 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-import tyro
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from supple_lab import registry
@@ -24,9 +23,9 @@ class Data(Command):
     """Check whether a dataset is here and whole, or get it from its official source."""
 
     name = "data"
-    act: Annotated[Literal["check", "get"], tyro.conf.Positional, tyro.conf.arg(metavar="check|get")]
+    act: Literal["check", "get"] = field(metadata={"place": "check|get"})
     """check: say where it was looked for, what is there, and whether it is whole. get: download, verify, unpack."""
-    dataset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME|all")]
+    dataset: str = field(metadata={"place": "NAME|all"})
     """Name of the dataset; `supple list datasets` shows them."""
     data: Path | None = None
     """Folder of the data. Default: $SUPPLE_DATA, then ~/.cache/supple."""

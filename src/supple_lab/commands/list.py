@@ -1,13 +1,11 @@
 """supple list: what there is to choose from, and how the runs of a folder stand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
-
-import tyro
+from typing import Self
 
 from supple_lab import registry
-from supple_lab.commands.base import DONE, BadUsage, Command
+from supple_lab.commands.base import DONE, BadUsage, Command, Given
 from supple_lab.commands.terminal import print_table
 from supple_lab.rl.games import GAMES
 
@@ -30,7 +28,7 @@ class List(Command):
     """Show methods, metrics, scenarios, datasets, models, games, studies, engines, trackers, or a folder's runs."""
 
     name = "list"
-    what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="KIND")] = "all"
+    what: str = field(default="all", metadata={"place": "KIND"})
     """One of these kinds, or runs, which needs --out."""
     out: Path | None = None
     """Folder of the runs."""
@@ -44,6 +42,13 @@ class List(Command):
     """Runs that stand so: waiting, running, interrupted, done, diverged, failed."""
     seed: tuple[int, ...] = ()
     """Runs of these seeds alone."""
+
+    @classmethod
+    def read(cls, given: Given) -> Self:
+        [words] = given.get("", [["all"]])
+        if given.keys() - {""} or len(words) > 1:
+            return super().read(given)
+        return cls(what=words[0])  # at once: options are read with torch imported
 
     def run(self) -> int:
         if self.what == "runs":

@@ -1,18 +1,16 @@
 """One run: what the commands that bring one run to its end have in common, whatever is learned in it."""
 
 import math
-import sys
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from supple.methods import Method, Vanilla
 from supple.metrics.base import Metric, every_metric
 from supple_lab import registry
-from supple_lab.codec import Aliases, decode, from_arguments
-from supple_lab.commands.base import DONE, BadUsage, Command, Device, check_device, grouped
+from supple_lab.commands.base import BadUsage, Command, Device, Given, check_device
 from supple_lab.commands.messages import print_damage, print_failures, print_notes
 from supple_lab.commands.run import check_data, check_trackers
 from supple_lab.commands.terminal import print_note, print_table
@@ -48,9 +46,6 @@ BEGINNINGS = {
 class OneRun(Command):
     """A subclass says what is learned, which options that has, and what is printed of the results."""
 
-    description: ClassVar[str]  # at the head of the help
-    aliases: ClassVar[Aliases] = {}  # short names of parts
-
     model: Model
     method: Method = field(default_factory=Vanilla)
     optimizer: Optimizer
@@ -84,20 +79,8 @@ class OneRun(Command):
         """Do what must be done before the run begins and is no part of it."""
 
     @classmethod
-    def read(cls, arguments: Sequence[str]) -> Self:
-        """The command that the arguments spell; its help if there are none."""
-        given = grouped(arguments) or {"--help": []}
-        if "" in given:
-            raise BadUsage(f"supple {cls.name} takes options alone, such as --method aid; got {given[''][0][0]!r}.")
-        content, options = from_arguments(cls, given, aliases=cls.aliases)
-        if "--help" in given:
-            print(f"usage: supple {cls.name} [OPTIONS]\n\n{cls.description}\n\n{options}")
-            sys.exit(DONE)
-        try:
-            command: Self = decode(cls, content)
-        except (TypeError, ValueError) as error:
-            raise BadUsage(str(error)) from error
-        return command
+    def read(cls, given: Given) -> Self:
+        return super().read(given or {"--help": []})
 
     def run(self) -> int:
         spec = self.spec()

@@ -3,11 +3,9 @@
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, TypeVar
-
-import tyro
+from typing import TypeVar
 
 from supple.methods import Method
 from supple_lab import registry
@@ -38,7 +36,7 @@ class Report(Command):
     """Make a study's report from the runs there are."""
 
     name = "report"
-    study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
+    study: str = field(metadata={"place": "STUDY"})
     """Name of the study, or the folder of its runs."""
     out: Path | None = None
     """Folder of the runs; the report goes to OUT/report. Default: out/STUDY."""

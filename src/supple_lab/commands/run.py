@@ -3,15 +3,13 @@
 import math
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Self
-
-import tyro
+from typing import Self
 
 from supple_lab import registry
-from supple_lab.commands.base import FAILED, BadUsage, Command, Device, check_device
+from supple_lab.commands.base import FAILED, BadUsage, Command, Device, Given, check_device
 from supple_lab.commands.messages import print_damage, print_failures, print_notes
 from supple_lab.commands.report import conditions_of, default_out, make_report, print_drawing
 from supple_lab.commands.terminal import print_note
@@ -38,7 +36,7 @@ class Run(Command):
     """Run a study and make its report. The same command again continues what is unfinished."""
 
     name = "run"
-    study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
+    study: str = field(metadata={"place": "STUDY"})
     """Name of the study; `supple list studies` shows them."""
     scale: Scale = "quick"
     """smoke: seconds; quick: minutes on two cores; paper: the paper's protocol; full: the largest of other studies."""
@@ -54,7 +52,7 @@ class Run(Command):
     methods: tuple[str, ...] = ()
     """Methods to compare, any that exist. Default: the study's own. --method.FIELD V and --optimizer.FIELD V set
     their fields, as in `supple train`."""
-    changes: Annotated[tuple[tuple[str, str], ...], tyro.conf.Suppress] = ()
+    changes: tuple[tuple[str, str], ...] = field(default=(), metadata={"place": None})
     only: str = ""
     """Run the conditions alone whose label holds this text, such as CNN or "Adam 1e-3"."""
     search: bool = False
@@ -91,8 +89,10 @@ class Run(Command):
     """Show no progress."""
 
     @classmethod
-    def read(cls, arguments: Sequence[str]) -> Self:
-        changes, rest = changes_in(arguments)
+    def read(cls, given: Given) -> Self:
+        fields = {flag: times for flag, times in given.items() if flag.startswith(("--method.", "--optimizer."))}
+        changes = tuple((flag[2:], " ".join(values)) for flag, times in fields.items() for values in times)
+        rest = {flag: times for flag, times in given.items() if flag not in fields}
         return replace(super().read(rest), changes=changes)
 
     def run(self) -> int:
@@ -238,20 +238,3 @@ def check_data(specs: Iterable[RunSpec]) -> None:
 def check_trackers(names: Iterable[str]) -> None:
     for name in names:
         registry.find(Tracker, name).check_installed()
-
-
-def changes_in(arguments: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], list[str]]:
-    """The fields of parts that are set, each with its values as typed, and the other arguments."""
-    changes: list[tuple[str, list[str]]] = []
-    rest: list[str] = []
-    values = rest
-    for word in arguments:
-        flag, equals, value = word.partition("=")
-        if flag.startswith(("--method.", "--optimizer.")):
-            typed = [value] if equals else []
-            changes.append((flag[2:].replace("_", "-"), typed))
-            values = rest if equals else typed
-        else:
-            values = rest if word.startswith("--") or word == "-h" else values
-            values.append(word)
-    return tuple((path, " ".join(words)) for path, words in changes), rest

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, T
 
 from supple.methods import Method
 from supple_lab import registry
-from supple_lab.codec import with_options
 from supple_lab.models.base import Model
+from supple_lab.options import read
 from supple_lab.paper.newer_grids import searched
 from supple_lab.paper.tables import EXPERIMENTS, Case, Setting, best, search
 from supple_lab.precision import Precision
@@ -161,8 +161,8 @@ def changed(setting: Setting, order: StudyOptions) -> Setting:
     method = {flag: values for flag, values in given.items() if flag.startswith("--method.")}
     optimizer = {flag: values for flag, values in given.items() if flag not in method}
     return Setting(
-        with_options(setting.method, method, prefix="--method."),
-        with_options(setting.optimizer, optimizer, prefix="--optimizer."),
+        read(type(setting.method), method, prefix="--method.", start=setting.method),
+        read(type(setting.optimizer), optimizer, prefix="--optimizer.", start=setting.optimizer),
     )
 
 
