@@ -39,6 +39,15 @@ def test_rates_that_sum_to_one_as_typed_are_those_of_aid():
 
 
 @BOTH_WAYS
+@pytest.mark.parametrize("p", [0.9, 0.5, 0.3])
+def test_under_one_mask_of_aid_either_an_input_passes_or_its_negative(p, rare, monkeypatch):
+    monkeypatch.setattr(portable, "RARE", rare)
+    x = torch.randn(10_001)
+    one, other = (laws.draw(PortableKernel(), z, Intervals((0.0,), (p, 1.0 - p)), seed=7) for z in (x, -x))
+    assert torch.equal(one - other, x)
+
+
+@BOTH_WAYS
 @EVERY_DTYPE
 @ONE_DRAW
 def test_each_sign_is_kept_at_its_rate_both_ways(intervals, dtype, rare, monkeypatch):

@@ -53,11 +53,11 @@ def two_branches(intervals: Intervals) -> TwoBranches | None:
         return None
     negative, positive = intervals.drop
     drawn = {rate for rate in intervals.drop if 0.0 < rate < 1.0}
-    if len(drawn) <= 1:
+    if negative + positive == 1.0:  # true of 0.9 and 0.1, where 1 - 0.9 is not 0.1
+        rate, dropping, sparing = negative, Branch(False, True), Branch(True, False)
+    elif len(drawn) <= 1:
         rate = max(drawn, default=0.0)
         dropping, sparing = Branch(negative == 0.0, positive == 0.0), Branch(negative < 1.0, positive < 1.0)
-    elif negative + positive == 1.0:  # true of 0.9 and 0.1, where 1 - 0.9 is not 0.1
-        rate, dropping, sparing = negative, Branch(False, True), Branch(True, False)
     else:
         return None
     return TwoBranches(dropping, sparing, 1.0 - rate) if rate > 0.5 else TwoBranches(sparing, dropping, rate)
