@@ -88,7 +88,7 @@ def test_parts_in_parts_defaults_and_metrics_are_chosen_by_name():
         ("--game chain --model mlp --replay-ratio 0", "DQN.replay_ratio is updates per step, more than 0"),
         (
             "--game chain --model mlp --replay-ratio 1e308",
-            "replay_ratio must be a number of at most 1e+36; got 1e+308.",
+            "--replay-ratio must be a number of at most 1e+36; got 1e+308.",
         ),
         (
             "--game chain --model mlp --capacity 5",
