@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from supple_lab import registry
 from supple_lab.cli import supple
 from supple_lab.paper.quickstart import Quickstart
 from supple_lab.paper.study import StudyOptions
@@ -104,6 +105,18 @@ def test_method_named_twice_is_run_and_counted_once():
         (["run", "quickstart", "digits"], "supple: 'digits' is one word too many: the command takes STUDY."),
         (["data", "chek", "mnist"], "supple: check|get must be one of check, get; got 'chek'."),
         (["run", "quickstart", "--seed", "3"], "--seeds"),
+        (["run", "--stud", "quickstart"], "supple: no option named '--stud'. Known: --help, --plugin, --scale,"),
+        (["run", "quickstart", "--search=yes"], "supple: --search takes true (or nothing) or false; got 'yes'."),
+        (
+            ["run", "--methods", "aid", "relu", "quickstart"],
+            "--methods takes all words after it, so quickstart is read as a method. Put the study first: supple run",
+        ),
+        (
+            ["list", "--seed=0", "--out", "out"],
+            "--out is for the runs of a folder: supple list runs --out DIR; got all.",
+        ),
+        (["play", "--rules.game", "Pong"], "supple: no option named '--rules.game'. Known: "),
+        (["train", "--method", "a\nb"], "supple: no method named 'a\\nb'."),
     ],
 )
 def test_bad_usage_is_answered_with_exit_code_2_and_a_sentence(arguments, sentence, capsys, tmp_path, monkeypatch):
@@ -118,6 +131,16 @@ def test_without_a_command_the_commands_are_shown(capsys):
     assert exit_code() == 0
     shown = capsys.readouterr().out
     assert all(f"\n  {command} " in shown for command in ("run", "train", "play", "report", "list", "bench", "data"))
+
+
+@pytest.mark.parametrize("command", ["run", "train", "play", "report", "arena", "list", "bench", "data"])
+def test_help_of_a_command_names_its_options_and_what_must_be_given(command, capsys):
+    assert exit_code(command, "-h") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: supple {command} ")
+    kinds = registry.entries("command")[command].fields
+    assert all(f"\n  --{kind.replace('_', '-')} " in shown for kind in kinds if kind != "rules")
+    assert ("[KIND]" in shown) == (command == "list")  # the one word that may be left out
 
 
 @pytest.mark.slow

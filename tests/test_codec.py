@@ -1,6 +1,8 @@
 """One codec: values are checked by their annotation and never converted, and errors name the path."""
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +65,20 @@ def test_what_is_missing_and_what_is_nested_beyond_bounds_is_said():
         RunSpec.from_json('{"method":' * 500_000 + "1" + "}" * 500_000)  # Python 3.14 reads 50,000
     with pytest.raises(RecursionError):
         decode(Method, deep)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfPlugin:
+    sizes: tuple[int, ...] | None = None
+    file: Path | None = None
+
+
+def test_paths_and_tuples_that_may_be_absent_come_back():
+    written = OfPlugin(sizes=(1, 2), file=Path("a/b"))
+    assert decode(OfPlugin, json.loads(json.dumps(encode(written)))) == written
+    assert decode(OfPlugin, encode(OfPlugin())) == OfPlugin()
+    with pytest.raises(TypeError, match="sizes must be a tuple"):
+        decode(OfPlugin, {"sizes": 1})
 
 
 def test_a_whole_number_stays_one_where_a_number_is_wanted():

@@ -1,6 +1,7 @@
 """Options: what a command line spells, what it cannot, and the help."""
 
-from dataclasses import dataclass, field
+import inspect
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +10,7 @@ import pytest
 from supple.methods import L2, FullReset, Method, UseAID, Vanilla
 from supple_lab.commands.base import grouped
 from supple_lab.errors import UserError
-from supple_lab.options import Form, read
+from supple_lab.options import Form, read, wrapped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,34 @@ class Placed:
     quiet: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Odd:
+    """What authors of plugins may annotate their fields with."""
+
+    level: Literal[1, 2] = 1
+    start: int | Literal["auto"] = "auto"
+    share: float | int = 0.5
+    label: int | str = "first"
+    decided: bool | None = None
+    mode: Literal["fast", "exact"] | None = None
+    betas: tuple[float, float] = (0.9, 0.99)
+    sizes: tuple[int, ...] | None = None
+    switches: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needed:
+    """Paragraphs are as wide as the terminal, and no wider, also if the source has them as wide as this line is.
+
+    And they stay apart.
+    """
+
+    strength: float
+    """How strong. Default: there is none, as it would be random-label MNIST's."""
+    rate: float = 0.5
+    """How fast. Default: the paper's."""
+
+
 def spelled(line: str) -> Whole:
     return read(Whole, grouped(line.split()))
 
@@ -58,6 +87,10 @@ def spelled(line: str) -> Whole:
         ),
         ("--places none --out a/b", Whole(places=(), out=Path("a/b"))),
         ("--count=4 --mode fast", Whole(count=4, mode="fast")),
+        (
+            "--quiet True --careful FALSE --count NONE --places None",
+            Whole(count=None, places=(), quiet=True, careful=False),
+        ),
     ],
 )
 def test_options_spell_fields_and_parts(line, wanted):
@@ -72,6 +105,7 @@ def test_options_spell_fields_and_parts(line, wanted):
         ("--count 1 2", "--count takes one value; got '1 2'."),
         ("--count", "--count takes one value; got none."),
         ("--places", "--places takes one value or more; got none. Leave it out for its default."),
+        ("--places 1e37", "--places must be a number of at most 1e+36; got 1e+37."),
         ("--places 1 inf", "--places must be a finite number; got inf"),
         ("--mode slow", "--mode must be one of fast, exact; got 'slow'."),
         ("--count 1 --count 2", "--count is given 2 times; give it once."),
@@ -107,6 +141,11 @@ def test_words_that_follow_no_option_have_their_places(line, wanted):
     [
         ("--quiet", "WHAT must be given. What it is about."),
         ("this there too", "'too' is one word too many: the command takes WHAT WHERE."),
+        ("this there --count 4 5", "--count takes one value; got '4 5'."),
+        ("--count 4 5 this there", "--count takes one value; got '4 5 this there'."),
+        ("this there --quiet no", "--quiet takes true (or nothing) or false; got 'no'."),
+        ("--quiet=no this there", "--quiet takes true (or nothing) or false; got 'no'."),
+        ("--quiet this there --count=3 too", "--quiet takes true (or nothing) or false; got 'this there'."),
         ("this --hidden x", "no option named '--hidden'."),
         ("this --what that", "no option named '--what'."),
     ],
@@ -131,6 +170,77 @@ def test_help_says_what_the_source_says():
     assert text.startswith("arguments:\n  WHAT ")
     assert "What it is about. (required)" in text
     assert "hidden" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("--level 2", Odd(level=2)),
+        ("--start 3", Odd(start=3)),
+        ("--start auto", Odd()),
+        ("--share 1", Odd(share=1)),
+        ("--share 0.1", Odd(share=0.1)),
+        ("--label 3", Odd(label=3)),
+        ("--label last", Odd(label="last")),
+        ("--decided true", Odd(decided=True)),
+        ("--decided --mode fast", Odd(decided=True, mode="fast")),
+        ("--decided false", Odd(decided=False)),
+        ("--decided none --mode none", Odd()),
+        ("--betas 0.5 1", Odd(betas=(0.5, 1.0))),
+        ("--sizes 1 2", Odd(sizes=(1, 2))),
+        ("--sizes none", Odd()),
+        ("--switches true False", Odd(switches=(True, False))),
+    ],
+)
+def test_values_of_every_annotation_can_be_typed(line, wanted):
+    assert (found := read(Odd, grouped(line.split()))) == wanted
+    assert [type(getattr(found, own.name)) for own in fields(Odd)] == [
+        type(getattr(wanted, own.name)) for own in fields(Odd)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--level 3", "--level must be one of 1, 2; got '3'."),
+        ("--start later", "--start must be a whole number or one of auto; got 'later'."),
+        ("--decided maybe", "--decided takes true (or nothing) or false; got 'maybe'."),
+        ("--betas 0.5", "--betas takes 2 values; got '0.5'."),
+        ("--betas 0.5 0.6 0.7", "--betas takes 2 values; got '0.5 0.6 0.7'."),
+        ("--betas none", "--betas takes 2 values; got 'none'."),
+        ("--sizes 1 x", "--sizes must be a whole number; got 'x'."),
+        ("--switches maybe", "--switches must be True or False; got 'maybe'."),
+    ],
+)
+def test_values_of_no_annotation_are_refused(line, sentence):
+    with pytest.raises(UserError) as caught:
+        read(Odd, grouped(line.split()))
+    assert sentence in str(caught.value)
+
+
+def test_help_says_what_can_be_typed():
+    text = Form(Odd, {}).help()
+    for line in (
+        "--level {1,2} ",
+        "--start INT|{auto} ",
+        "--decided [true|false]|none ",
+        "--mode {fast,exact}|none",
+        "--betas FLOAT FLOAT ",
+        "--sizes INT ...|none ",
+        "--switches [true|false] ... ",
+    ):
+        assert line in text
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_help_is_as_wide_as_the_terminal_and_says_what_is_required(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = wrapped(str(inspect.getdoc(Needed))) + Form(Needed, {}).help()
+    assert max(map(len, text.splitlines())) <= columns
+    words = " ".join(text.split())
+    assert "random-label MNIST's. (required)" in words  # no hyphen breaks a name
+    assert "How fast. Default: the paper's. (default: 0.5)" in words
+    assert "\n\nAnd they stay apart." in text
 
 
 def test_fields_of_a_part_are_changed_by_options():

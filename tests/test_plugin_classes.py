@@ -190,6 +190,7 @@ REFUSED = {
         'name = "mine"; other: float',
         "the arena drew Mine(), which cannot be: Mine.__init__()",
     ),
+    "an absent part's": ('name = "none"', "the name 'none' of the plugin's Mine is a word of the command line's own"),
     "the arena's word": ('name = "all"', "the name 'all' of the plugin's Mine is a word of the command line's own"),
 }
 

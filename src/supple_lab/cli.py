@@ -86,7 +86,7 @@ def check_words(command: str, given: Given) -> None:
     parts = PARTS.get(command, {})
     fields = ["help", *registry.entries("command")[command].fields]
     if command == "play":
-        fields += registry.entries("problem")["dqn"].fields
+        fields = [field for field in fields if field != "rules"] + [*registry.entries("problem")["dqn"].fields]
     flags = [f"--{field.replace('_', '-')}" for field in fields]
     for flag, times in given.items():
         head, _, field = flag.removeprefix("--").partition(".")
@@ -100,7 +100,13 @@ def check_words(command: str, given: Given) -> None:
             raise UserError(f"{flag} takes the name of a file or folder; got ''.")
         elif head in NAMES or (head in parts and command != "run"):
             kind = NAMES.get(head, head)
-            named = (name for values in times for name in values if name not in registry.RESERVED.get(kind, ()))
+            reserved = (registry.NONE, "None", *registry.RESERVED.get(kind, ()))
+            named = [name for values in times for name in values if name not in reserved]
+            if command == "run" and "" not in given and named and named[-1] in registry.summaries("study"):
+                raise UserError(
+                    f"{flag} takes all words after it, so {named[-1]} is read as a {kind}. Put the study first: "
+                    f"supple run {named[-1]} {flag} ..."
+                )
             for part in (part for name in named for part in (name.split("+") if command == "arena" else [name])):
                 check_part(kind, part)
     check_subject(command, *given.get("", [[]])[0][:2])

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_origin
+from types import UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin
 
 from supple.fields import checked, kinds_of
 from supple_lab import registry
@@ -25,7 +26,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, tuple):
         return [encode(member) for member in value]
     if not is_dataclass(value) or isinstance(value, type):
-        return value
+        return str(value) if isinstance(value, Path) else value
     name = getattr(type(value), "name", None)
     content = {} if name is None else {"kind": name}
     for own, later, absent in layout_of(type(value)).written:
@@ -40,8 +41,7 @@ def decode(cls: Any, value: Any, *, path: str = "", infinite: bool = False) -> A
         return value  # most values; the rest of this function is for the others
     if isinstance(value, dict) and (part := part_of(cls)) is not None:
         return _decode_part(part, value, path)
-    if isinstance(value, list) and get_origin(cls) is tuple:
-        kinds = get_args(cls)
+    if isinstance(value, list) and (kinds := several_of(cls)):
         kinds = kinds[:1] * len(value) if kinds[1:] == (...,) else kinds
         if len(kinds) == len(value):
             value = tuple(
@@ -90,6 +90,16 @@ def layout_of(cls: Any) -> Layout:
         absent={one.name: one.metadata["absent"] for one in own if "absent" in one.metadata},
         needed=tuple(one.name for one in own if one.init and default_of(one) is MISSING),
     )
+
+
+def members_of(kind: Any) -> tuple[Any, ...]:
+    """The types that a value may have."""
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def several_of(kind: Any) -> tuple[Any, ...]:
+    """The types of the members of a tuple, if the value may be one."""
+    return next((get_args(member) for member in members_of(kind) if get_origin(member) is tuple), ())
 
 
 @cache

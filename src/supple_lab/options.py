@@ -19,18 +19,18 @@ from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
-from supple.fields import checked, kinds_of, named
+from supple.fields import kinds_of, named
 from supple_lab import registry
-from supple_lab.codec import Json, decode, encode, part_of
+from supple_lab.codec import Json, decode, encode, members_of, part_of, several_of
 from supple_lab.errors import UserError
-from supple_lab.registry import default_of
+from supple_lab.registry import NONE, default_of
 
 T = TypeVar("T")
 Given = Mapping[str, Sequence[Sequence[str]]]  # the values after each option, for each time that it is given
 Aliases = Mapping[str, Mapping[str, Json]]  # by kind: short names, such as the game Pong for the title Pong of atari
-NONE = "none"  # an absent part or value, as it is typed
 COLUMN = 34  # where the help's explanations begin
-METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
+METAVARS = {None: "NAME", bool: "[true|false]", int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH", NoneType: NONE}
+WORDS: Mapping[Any, Sequence[Any]] = {bool: (True, False), NoneType: (None,)}  # values that are typed as words
 
 
 def read(
@@ -64,44 +64,64 @@ class Option(NamedTuple):
 
     def take(self, values: Sequence[str]) -> Sequence[str]:
         """Set the field; return the values that it has no use for. UserError if these cannot be its values."""
-        if get_origin(self.kind) is tuple:
-            if not values:
-                raise UserError(f"{self.flag} takes one value or more; got none. Leave it out for its default.")
-            kind = get_args(self.kind)[0]
-            self.content[self.key] = [] if list(values) == [NONE] else [self.read(value, kind) for value in values]
-            return ()
-        if self.kind is bool and values[:1] not in (["true"], ["false"]):
+        members = members_of(self.kind)
+        if bool in members and not (values and values[0].lower() in words_of(self.kind)):
             self.content[self.key] = True
             return values
-        if not values:
-            raise UserError(f"{self.flag} takes one value; got none.")
-        self.content[self.key] = values[0] == "true" if self.kind is bool else self.read(values[0], self.kind)
-        return values[1:]
+        kinds = several_of(self.kind)
+        if kinds[1:] == (...,):
+            if [value.lower() for value in values] == [NONE]:
+                self.content[self.key] = None if NoneType in members else []
+                return ()
+            kinds = kinds[:1] * max(len(values), 1)
+        num_taken = max(len(kinds), 1)
+        if len(values) < num_taken:
+            raise UserError(self.refusal(values))
+        read = [self.read(value, kind) for value, kind in zip(values, kinds or (self.kind,), strict=False)]
+        self.content[self.key] = read if kinds else read[0]
+        return values[num_taken:]
+
+    def refusal(self, values: Sequence[str]) -> str:
+        """Why these values, or none, are not what the option takes."""
+        kinds = several_of(self.kind)
+        if kinds[1:] == (...,):
+            return f"{self.flag} takes one value or more; got none. Leave it out for its default."
+        takes = (
+            "true (or nothing) or false"
+            if bool in members_of(self.kind)
+            else f"{len(kinds)} values"
+            if kinds
+            else "one value"
+        )
+        return f"{self.flag} takes {takes}; got {reprlib.repr(' '.join(values)) if values else 'none'}."
 
     def read(self, text: str, kind: Any) -> Any:
         """A typed value as JSON has it."""
-        members = get_args(kind) if NoneType in get_args(kind) else (kind,)
-        if NoneType in members and text.lower() == NONE:
-            return None
-        if any(member in (str, Path) or text in get_args(member) for member in members):
-            return text
+        words, members = words_of(kind), members_of(kind)
+        for word in (text, text.lower()):
+            if word in words:
+                return words[word]
         for member in (int, float):
             if member in members:
                 with suppress(ValueError):
                     number = member(text)
                     break
         else:
+            if str in members or Path in members:
+                return text
             raise UserError(f"{self.flag} must be {named(kind)}; got {reprlib.repr(text)}.")
         try:
-            return checked(number, kind, self.flag, infinite=self.infinite)
+            return decode(kind, number, path=self.flag, infinite=self.infinite)
         except ValueError as error:
             raise UserError(str(error)) from error
 
     def help(self, width: int) -> str:
         default = "required" if self.default is MISSING else f"default: {typed(self.default)}"
-        words = self.text if "Default:" in self.text else f"{self.text} ({default})".strip()
-        first, indent = f"  {self.flag}{metavar(self.kind) if self.flag.startswith('-') else ''}", " " * COLUMN
-        lines = textwrap.fill(words, width, initial_indent=indent, subsequent_indent=indent)
+        says_default = "Default:" in self.text and self.default in (None, ())
+        words = self.text if says_default else f"{self.text} ({default})".strip()
+        first = f"  {self.flag} {metavar(self.kind) if self.flag.startswith('-') else ''}".rstrip()
+        indent = " " * COLUMN
+        lines = textwrap.fill(words, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
         return f"{first}\n{lines}" if len(first) >= COLUMN else first + lines[len(first) :]
 
 
@@ -165,7 +185,7 @@ class Form:
                 )
             )
         name = given[0] if given else default_name
-        if name is MISSING or name in none:
+        if name is MISSING or name.lower() in none:
             return
         if name not in names:
             raise registry.unknown(kind, name, names)
@@ -180,7 +200,7 @@ class Form:
         if len(set(names)) < len(names):
             raise UserError(f"{option.flag} takes each method once; got {' '.join(names)}.")
         prefix = option.flag.rpartition(".")[0]
-        if names:
+        if names and names != [NONE]:
             option.content[option.key] = [
                 self.open_part(registry.find(base, name), f"{prefix}.{name.replace('_', '-')}.", decided={"kind": name})
                 for name in names
@@ -189,46 +209,63 @@ class Form:
 
     def fill(self) -> None:
         """Take what was given; UserError if an option is unknown, given twice, or lacking."""
-        words: list[str] = []
+        words: list[tuple[str, str]] = []  # that no option takes, each with what the one before it says
         for flag, times in self.given.items():
             if not flag:
-                words += times[0]
+                words += [(word, "") for word in times[0]]
                 continue
             if flag not in self.options:
                 raise registry.UnknownName(registry.no_such("option", flag, self.options))
             if len(times) > 1:
                 raise UserError(f"{flag} is given {len(times)} times; give it once.")
-            if (option := self.options[flag]).kind is None:
-                continue
-            rest = option.take(times[0])
-            if rest and not self.places:
-                takes = "true (or nothing) or false" if option.kind is bool else "one value"
-                raise UserError(f"{flag} takes {takes}; got {reprlib.repr(' '.join(times[0]))}.")
-            words += rest
-        for place in self.places[: len(words)]:
-            place.take([words.pop(0)])
-        if words:
+            if (option := self.options[flag]).kind is not None:
+                words += [(word, option.refusal(times[0])) for word in option.take(times[0])]
+        for place, (word, _) in zip(self.places, words, strict=False):
+            place.take([word])
+        if too_many := words[len(self.places) :]:
             places = " ".join(place.flag for place in self.places) or "options alone, such as --out FOLDER"
-            raise UserError(f"{reprlib.repr(words[0])} is one word too many: the command takes {places}.")
+            refusals = filter(None, (refusal for _, refusal in [*too_many, *words]))
+            unknown = f"{reprlib.repr(too_many[0][0])} is one word too many: the command takes {places}."
+            raise UserError(next(refusals, unknown))
         for option in (*self.places, *self.options.values()):
             if option.default is MISSING and option.key not in option.content:
                 raise UserError(f"{option.flag} must be given. {option.text}".strip())
 
     def help(self) -> str:
         """Each option with its default and what it means; those of a part in a group of their own."""
-        width = max(shutil.get_terminal_size().columns, 2 * COLUMN)
         groups: dict[str, list[Option]] = {"arguments": self.places} if self.places else {}
         for flag, option in sorted(self.options.items(), key=lambda item: "." in item[0]):
             groups.setdefault(flag.rpartition(".")[0] or "options", []).append(option)
         return "\n\n".join(
-            "\n".join([f"{head}:", *(option.help(width) for option in sorted(group, key=is_plain))])
+            "\n".join([f"{head}:", *(option.help(width()) for option in sorted(group, key=is_plain))])
             for head, group in groups.items()
         )
+
+
+def width() -> int:
+    """How wide the help is."""
+    return max(shutil.get_terminal_size().columns, COLUMN + 20)
+
+
+def wrapped(text: str) -> str:
+    """Paragraphs as wide as the help."""
+    return "\n\n".join(
+        textwrap.fill(paragraph, width(), break_on_hyphens=False) for paragraph in text.strip().split("\n\n")
+    )
 
 
 def is_plain(option: Option) -> bool:
     """Whether it chooses no part: those that do stand first."""
     return option.kind is not None
+
+
+def words_of(kind: Any) -> dict[str, Any]:
+    """The values that are typed as words: those of a Literal, true, false and none."""
+    found: dict[str, Any] = {}
+    for member in members_of(kind):
+        values = get_args(member) if get_origin(member) is Literal else WORDS.get(member, ())
+        found |= {typed(value): value for value in values}
+    return found
 
 
 def typed(value: Any) -> str:
@@ -240,14 +277,14 @@ def typed(value: Any) -> str:
 
 
 def metavar(kind: Any) -> str:
-    if kind is None or kind is bool:
-        return " [true|false]" if kind else " NAME"
+    members = members_of(kind)
+    if len(members) > 1:
+        return "|".join(map(metavar, members))
     if get_origin(kind) is Literal:
-        return f" {{{','.join(map(str, get_args(kind)))}}}"
+        return f"{{{','.join(map(str, get_args(kind)))}}}"
     if get_origin(kind) is tuple:
-        return f"{metavar(get_args(kind)[0])} ..."
-    names = [METAVARS.get(member, NONE) for member in get_args(kind) or (kind,)]
-    return f" {'|'.join(names)}"
+        return " ".join("..." if member is ... else metavar(member) for member in get_args(kind))
+    return METAVARS.get(kind, "VALUE")
 
 
 @cache

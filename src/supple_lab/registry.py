@@ -39,8 +39,9 @@ BASES = {  # of each kind: the base class. The classes lie in the folder of its 
     "tracker": "supple_lab.run.recorder.Tracker",
     "command": "supple_lab.commands.base.Command",
 }
-NO_OPTION = ("ClassVar", "Positional", "Suppress")  # in the annotation of what is no option
+NO_OPTION = ("ClassVar", "'place'")  # in the source of a field that is no option
 ALSO_IN = {"problem": "supple_lab.rl"}
+NONE = "none"  # an absent part or value, as it is typed
 RESERVED = {"method": ("all", "missing"), "metric": ("all",), "dataset": ("all",)}  # what commands take besides names
 PLUGIN = "SUPPLE_PLUGIN"  # the variable
 PLUGIN_MODULE = "supple_plugin"  # the file's module, once it is imported
@@ -114,8 +115,7 @@ def _fields_in(node: ast.ClassDef) -> list[str]:
     if not any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         return []
     annotated = [one for one in node.body if isinstance(one, ast.AnnAssign)]
-    kinds = {ast.unparse(one.target): ast.unparse(one.annotation) for one in annotated}
-    return [name for name, kind in kinds.items() if not any(word in kind for word in NO_OPTION)]
+    return [ast.unparse(one.target) for one in annotated if not any(word in ast.unparse(one) for word in NO_OPTION)]
 
 
 def summaries(kind: str) -> dict[str, str]:
@@ -174,7 +174,7 @@ def no_such(kind: str, name: str, names: Iterable[str]) -> str:
     by_end = {known.removeprefix(shared): known for known in names}
     close = difflib.get_close_matches(name.removeprefix(shared), by_end, n=1)
     hint = f" Did you mean '{by_end[close[0]]}'?" if close else ""
-    return f"no {kind} named '{name}'.{hint} Known: {', '.join(names)}."
+    return f"no {kind} named {name!r}.{hint} Known: {', '.join(names)}."
 
 
 def _all_named(base: type[T]) -> list[type[T]]:
@@ -237,7 +237,7 @@ def _check_plugin(file: str) -> None:
             named = _all_named(base)
             in_specs = any(dataclasses.is_dataclass(cls) for cls in named if _is_ours(cls))
             for mine in own:
-                check_class(mine, named, in_specs=in_specs, reserved=RESERVED.get(kind_of(base), ()))
+                check_class(mine, named, in_specs=in_specs, reserved=(NONE, *RESERVED.get(kind_of(base), ())))
                 if kind_of(base) == "method" and "name" in vars(mine):
                     check_acts(mine, base)
                     check_activation(mine)

@@ -70,6 +70,7 @@ def test_parts_in_parts_defaults_and_metrics_are_chosen_by_name():
     )
     chosen = spec_of("--game shuffled --game.game Pong --optimizer.learning-rate 1e-4 --metrics dormant")
     assert chosen.problem == DQN(game=Shuffled(game=Atari(title="Pong")), metrics=(DormantRatio(),))
+    assert spec_of("--game chain --model mlp --metrics none").problem == DQN(game=Chain(), metrics=())
     assert chosen.optimizer == Adam(learning_rate=1e-4, epsilon=1.5e-4)  # the default's own, where none is given
     assert spec_of("--game Pong --optimizer sgd").optimizer == SGD()
 
@@ -87,7 +88,7 @@ def test_parts_in_parts_defaults_and_metrics_are_chosen_by_name():
         ("--game chain --model mlp --replay-ratio 0", "DQN.replay_ratio is updates per step, more than 0"),
         (
             "--game chain --model mlp --replay-ratio 1e308",
-            "replay_ratio must be a number of at most 1e+36; got 1e+308.",
+            "--replay-ratio must be a number of at most 1e+36; got 1e+308.",
         ),
         (
             "--game chain --model mlp --capacity 5",

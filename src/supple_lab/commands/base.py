@@ -4,7 +4,7 @@ import inspect
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -37,15 +37,14 @@ class Command(ABC):
     @classmethod
     def read(cls, given: Given) -> Self:
         """The command that the options spell, or UserError; after its help the process ends."""
-        from supple_lab.options import Form, read  # with it torch, which a list of names needs not
+        from supple_lab.options import Form, read, wrapped  # with it torch, which a list of names needs not
 
         if "--help" not in given:
             return read(cls, given, aliases=cls.aliases)
         form = Form(cls, given, cls.aliases)
-        places = "".join(f" {place.flag}" for place in form.places)
-        print(
-            f"usage: supple {cls.name}{places} [OPTIONS]\n\n{cls.description or inspect.getdoc(cls)}\n\n{form.help()}"
-        )
+        places = [place.flag if place.default is MISSING else f"[{place.flag}]" for place in form.places]
+        usage = " ".join(["usage: supple", cls.name, *places, "[OPTIONS]"])
+        print(usage, wrapped(cls.description or str(inspect.getdoc(cls))), form.help(), sep="\n\n")
         sys.exit(DONE)
 
 

@@ -59,6 +59,8 @@ class List(Command):
             return list_runs(self.out, {name: getattr(self, name) for name in FILTERS})
         if self.what not in (*KINDS, "all"):
             raise registry.UnknownName(registry.no_such("kind of thing", self.what, [*KINDS, "runs"]))
+        if asked := [name for name in ("out", *FILTERS) if getattr(self, name)]:
+            raise BadUsage(f"--{asked[0]} is for the runs of a folder: supple list runs --out DIR; got {self.what}.")
         for heading in KINDS if self.what == "all" else [self.what]:
             titles = dict.fromkeys(GAMES, "Atari") if heading == "games" else {}
             print_table((heading, ""), [*registry.summaries(KINDS[heading]).items(), *titles.items()])

@@ -1,6 +1,5 @@
 """One run: what the commands that bring one run to its end have in common, whatever is learned in it."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -114,8 +113,8 @@ class OneRun(Command):
 
     def check(self, spec: RunSpec) -> None:
         """Refuse what makes no sense or cannot be done here, before anything is written."""
-        if not 0 <= self.checkpoint_seconds < math.inf or self.checkpoint_stages < 0:
-            raise BadUsage("--checkpoint-seconds and --checkpoint-stages must be at least 0, and finite.")
+        if self.checkpoint_seconds < 0 or self.checkpoint_stages < 0:
+            raise BadUsage("--checkpoint-seconds and --checkpoint-stages must be at least 0.")
         check_device(self.device)
         check_trackers(self.track)
         check_suitable(spec, device=self.device)

@@ -1,6 +1,5 @@
 """supple run: run a study and make its report. The same command again continues what is unfinished."""
 
-import math
 import shlex
 import sys
 from collections.abc import Iterable
@@ -159,12 +158,12 @@ class Run(Command):
         )
 
     def check_numbers(self) -> None:
-        """Refuse counts below one, and times and sizes that are nothing or without end."""
+        """Refuse counts below one, and times and sizes that are nothing."""
         counts, amounts = ("jobs", "per_gpu"), ("time_limit", "memory_limit", "checkpoint_seconds")
         for name in (*counts, *amounts):
             value = getattr(self, name)
-            if value is not None and not (value >= 1 if name in counts else 0 < value < math.inf):
-                wanted = "at least 1" if name in counts else "finite and more than 0"
+            if value is not None and (value < 1 if name in counts else value <= 0):
+                wanted = "at least 1" if name in counts else "more than 0"
                 raise BadUsage(f"--{name.replace('_', '-')} must be {wanted}; got {value}.")
 
     def check_cluster(self, engine: type[Executor]) -> None:
