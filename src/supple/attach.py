@@ -394,6 +394,7 @@ def checked_methods(methods: object, way_out: str = "use convert(model, {activat
 
 
 def unwrapped(optimizer: Any) -> Any:
-    """The optimizer itself, without what accelerate wraps around it."""
-    inner = getattr(optimizer, "optimizer", None)
-    return unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
+    """The optimizer itself, without what accelerate or SAM (first_step, second_step) wraps around it."""
+    held = (getattr(optimizer, name, None) for name in ("optimizer", "base_optimizer"))
+    inner = next((one for one in held if isinstance(one, torch.optim.Optimizer)), None)
+    return optimizer if inner is None else unwrapped(inner)
