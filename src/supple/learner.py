@@ -284,7 +284,8 @@ class Learner:
             if layers.get(name, layer) is not layer:
                 raise ValueError(
                     f"'{name}' is another layer than when the method was attached, which knows only the one before. "
-                    "Attach it again: plasticity.detach(), then attach(model, optimizer, ...)."
+                    "Attach it again: plasticity.detach(), then attach(model, optimizer, ...); the weights of now are "
+                    "then the initial ones."
                 )
         self._layers, self._named = layers, named
         activations = (part for part in self.model.modules() if isinstance(part, TRAINED_SHAPES))
