@@ -10,6 +10,7 @@ import weakref
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import supple
 from supple import AID, Learner, attach
@@ -344,6 +345,16 @@ def test_first_batch_may_be_empty():
     parts[0](DATA[0][0][:0]).sum().backward()
     train(parts, DATA[:3])
     assert parts[2].num_acts == [1]
+
+
+@pytest.mark.parametrize("method", [ReDo(), DASH()], ids=lambda method: method.name)
+def test_dataset_in_place_of_the_batches_of_a_stage_is_refused(method):
+    plasticity = made(method, example=True)[2]
+    dataset = TensorDataset(*DATA[0])
+    for hook in (plasticity.end_stage, plasticity.begin_stage):
+        with pytest.raises(TypeError, match=r"batches, and a TensorDataset gives single examples.*DataLoader\("):
+            hook(dataset)
+        hook(DataLoader(dataset, batch_size=10))
 
 
 def test_data_of_methods_with_a_period_can_be_given():
