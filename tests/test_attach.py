@@ -10,6 +10,7 @@ import weakref
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import supple
 from supple import AID, Learner, attach
@@ -344,6 +345,16 @@ def test_first_batch_may_be_empty():
     parts[0](DATA[0][0][:0]).sum().backward()
     train(parts, DATA[:3])
     assert parts[2].num_acts == [1]
+
+
+@pytest.mark.parametrize("method", [ReDo(), DASH()], ids=lambda method: method.name)
+def test_dataset_in_place_of_the_batches_of_a_stage_is_refused(method):
+    plasticity = made(method, example=True)[2]
+    dataset = TensorDataset(*DATA[0])
+    for hook in (plasticity.end_stage, plasticity.begin_stage):
+        with pytest.raises(TypeError, match=r"batches, and a TensorDataset gives single examples.*DataLoader\("):
+            hook(dataset)
+        hook(DataLoader(dataset, batch_size=10))
 
 
 def test_data_of_methods_with_a_period_can_be_given():
@@ -690,6 +701,54 @@ def test_step_that_calls_that_of_its_parent_class_is_one_step(with_closure):
 
 def of_two(model, other):
     return torch.optim.Adam([*model.parameters(), *other.parameters()], 1e-2)
+
+
+class SAM(torch.optim.Optimizer):
+    """Sharpness-aware minimisation as its users have it (davda54/sam): its own ``step`` is not called."""
+
+    def __init__(self, parameters, base, **options):
+        super().__init__(parameters, {"rho": 0.05, **options})
+        self.base_optimizer = base(self.param_groups, **options)
+        self.param_groups = self.base_optimizer.param_groups
+
+    @torch.no_grad()
+    def first_step(self):
+        held = [p for group in self.param_groups for p in group["params"]]
+        scale = 0.05 / nn.utils.get_total_norm([p.grad for p in held])
+        for p in held:
+            self.state[p]["old_p"] = p.clone()
+            p.add_(p.grad * scale)
+        self.zero_grad()
+
+    @torch.no_grad()
+    def second_step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data = self.state[p]["old_p"]
+        self.base_optimizer.step()
+
+
+def step_of_sam(model, optimizer, x, y):
+    for step in (optimizer.first_step, optimizer.second_step):
+        loss_of(model(x), y).backward()
+        step()
+
+
+def test_methods_act_in_the_second_step_of_sam_on_the_optimizer_in_it():
+    plain, own = network(), SAM((model := network()).parameters(), torch.optim.SGD, lr=0.1)
+    without = SAM(plain.parameters(), torch.optim.SGD, lr=0.1)
+    plasticity = attach(model, own, L2(strength=0.5))
+    start = [p.detach().clone() for p in plain.parameters()]
+    step_of_sam(model, own, *DATA[0])
+    step_of_sam(plain, without, *DATA[0])
+    for p, own_p, before in zip(plain.parameters(), model.parameters(), start, strict=True):
+        torch.testing.assert_close(own_p, p - 0.1 * 0.5 * before)
+    assert plasticity.num_steps == 1
+
+    own = SAM((model := network()).parameters(), torch.optim.Adam, lr=0.01)
+    attach(model, own, FullReset(every=1))
+    step_of_sam(model, own, *DATA[0])
+    assert not any(part.any() for state in own.base_optimizer.state.values() for part in state.values())
 
 
 def test_model_that_is_frozen_at_first_is_seen_in_training():

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from scipy.stats import t
 from sklearn.datasets import load_digits
 from torch import nn
+from torch.utils.data import TensorDataset
 
 from supple import AID, Monitor, attach, convert, plasticity_gap
 from supple.gap import NUM_INTERVALS, T, judged, ratio
@@ -443,6 +444,7 @@ def test_plot_shows_both_and_the_verdict():
         ({"fresh": lambda: 3}, "must make a new network, an nn.Module; it gave 3, an int"),
         ({"data": []}, "data hold no batch"),
         ({"data": digits(0, 50)[0]}, r"data are batches \(x, y\) or dicts; a batch here is tensor"),
+        ({"data": TensorDataset(*digits(0, 50)[0])}, "data are batches, and a TensorDataset gives single examples"),
         ({"loss": None}, r"needs the loss of batches \(x, y\)"),
         ({"loss": lambda out, y: F.cross_entropy(out, y, reduction="none")}, r"got a tensor of shape \(50,\)"),
         ({"optimizer": torch.optim.SGD(mlp().parameters(), 0.1)}, "optimizer must be a function of parameters"),

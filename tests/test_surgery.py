@@ -142,6 +142,18 @@ def test_network_without_renewable_units_is_refused_with_the_reason_and_a_way_ou
     assert "Use a method that needs no units" in str(refusal.value)
 
 
+def test_refusal_of_a_deep_network_names_three_of_each_kind():
+    model = three_units()
+    layers = tuple(unit_layer(model, 1, sums_out=True) for _ in range(5))
+    graph = UnitGraph(layers, tuple(f"relu{number} is called twice." for number in range(9)))
+    with pytest.raises(ValueError, match="^ReDo makes") as refusal:
+        surgery.check_renewable(graph, torch.optim.SGD(model.parameters()), "ReDo")
+    residual = "'1': a residual sum shares its units; "
+    assert f"({residual * 3}...; relu0 is called twice; relu1 is called twice; relu2 is called twice; ...)" in str(
+        refusal.value
+    )
+
+
 def test_network_without_hidden_layers_is_refused():
     with pytest.raises(ValueError, match="it has no hidden layer"):
         surgery.check_renewable(UnitGraph((), ()), torch.optim.SGD([torch.zeros(1)]), "CBP")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.fields import checked, shown
-from supple.inputs import UNSEEN, copied, first_two, inputs_of, num_examples_of
+from supple.inputs import UNSEEN, check_batches, copied, first_two, inputs_of, num_examples_of
 from supple.learner import Batch, Learner, NoExampleInput, check_optimizer, holds_any
 from supple.methods.base import BETWEEN_STAGES, HOOKS, IN_A_STEP, Method, State, period_of, reads_recent
 from supple.methods.chain import Chain
@@ -332,6 +332,7 @@ class Plasticity:
             self.monitor.step()
 
     def _act_between(self, hook: str, *stage: Any) -> None:
+        check_batches(stage[0], "the data of a stage")
         for i, (method, state) in enumerate(zip(self.methods, self.states, strict=True)):
             if not period_of(method):
                 getattr(method, hook)(self.learner, state, *stage)
@@ -394,6 +395,6 @@ def checked_methods(methods: object, way_out: str = "use convert(model, {activat
 
 
 def unwrapped(optimizer: Any) -> Any:
-    """The optimizer itself, without what accelerate wraps around it."""
-    inner = getattr(optimizer, "optimizer", None)
-    return unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
+    """The optimizer itself, without what accelerate or SAM (first_step, second_step) wraps around it."""
+    held = (getattr(optimizer, name, None) for name in ("optimizer", "base_optimizer"))
+    return next((unwrapped(one) for one in held if isinstance(one, torch.optim.Optimizer)), optimizer)

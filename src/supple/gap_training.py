@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from supple.fields import shown
-from supple.inputs import num_examples_of
+from supple.inputs import check_batches, num_examples_of
 from supple.unchanged import evaluation_mode, twin_of
 from supple.units import arguments_of
 
@@ -119,6 +119,7 @@ def copied(network: nn.Module) -> nn.Module:
 
 
 def first_batches(data: Iterable[Any], number: int | None, *, loss: Loss | None) -> Sequence[Any]:
+    check_batches(data, "plasticity_gap's data")
     batches = data[:number] if isinstance(data, Sequence) else list(itertools.islice(data, number))
     if not batches:
         raise ValueError("plasticity_gap's data hold no batch; a generator that was read before is empty.")

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset, IterableDataset
 
 from supple.units import Inputs, arguments_of
 
@@ -65,6 +66,15 @@ def placed(inputs: Inputs, model: nn.Module, device: torch.device) -> tuple[tupl
 
     args, kwargs = arguments_of(inputs)
     return tuple(map(place, args)), {name: place(x) for name, x in kwargs.items()}
+
+
+def check_batches(data: object, what: str) -> None:
+    """Refuse a dataset that gives one example after the other."""
+    if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
+        raise TypeError(
+            f"{what} are batches, and a {type(data).__name__} gives single examples. Pass a loader of it, "
+            "torch.utils.data.DataLoader(dataset, batch_size=...)."
+        )
 
 
 def pair_of(batch: object) -> tuple[Inputs, Tensor]:

@@ -280,12 +280,15 @@ class Learner:
         if named.keys() == self._named.keys():
             return  # what is new to the optimizer is another model's
         layers = {name: module for name, module in self.model.named_modules() if is_layer(module)}
-        for name, layer in self._layers.items():
-            if layers.get(name, layer) is not layer:
-                raise ValueError(
-                    f"'{name}' is another layer than when the method was attached, which knows only the one before. "
-                    "Attach it again: plasticity.detach(), then attach(model, optimizer, ...)."
-                )
+        grown = (name for name, p in named.values() if name in self.initial and self.initial[name].shape != p.shape)
+        exchanged = (name for name, layer in self._layers.items() if layers.get(name, layer) is not layer)
+        changes = {**dict.fromkeys(exchanged, "is another layer"), **dict.fromkeys(grown, "has another shape")}
+        for name, change in changes.items():
+            raise ValueError(
+                f"'{name}' {change} than when the method was attached, which knows only the one before. Attach it "
+                "again: plasticity.detach(), then attach(model, optimizer, ...); the weights of now are then the "
+                "initial ones."
+            )
         self._layers, self._named = layers, named
         activations = (part for part in self.model.modules() if isinstance(part, TRAINED_SHAPES))
         self._shapes = {id(parameter) for part in activations for parameter in part.parameters()}

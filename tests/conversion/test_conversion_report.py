@@ -168,6 +168,34 @@ def test_an_activation_that_is_no_submodule_is_named(call, what):
     assert [(entry.where, entry.what.partition(" in ")[0]) for entry in left] == ([("1", what)] if what else [])
 
 
+LOOKED_UP = "it is looked up when the forward runs; hold it as a submodule (nn.ReLU, nn.MaxPool2d) and convert again"
+
+
+@pytest.mark.parametrize(
+    ("call", "left"),
+    [
+        ("BY_NAME['relu'](x)", []),
+        ("self.functions[1](x)", []),
+        ("CLASSES['relu']()(x)", []),
+        ("BY_NAME['pool'](x, 2)", []),
+        ("BY_NAME[self.name](x)", [("relu", LOOKED_UP)]),
+        ("CLASSES[self.name]()(x)", [("ReLU", LOOKED_UP)]),
+        ("BY_NAME['tanh'](x)", [("tanh", "left alone; name nn.Tanh in replace= to swap it")]),
+        ("BY_NAME['other'](x)", []),
+        ("self.functions[self.which[-1]](x)", []),
+    ],
+)
+def test_a_function_in_a_list_or_a_dict_is_swapped_or_left_and_listed(call, left):
+    functions = [torch.tanh, F.relu]
+    model = network_of(call, functions=functions, name="relu", which=[1, 0])()
+    by_name = {"relu": F.relu, "tanh": torch.tanh, "pool": F.max_pool2d}
+    type(model).forward.__globals__.update(BY_NAME=by_name, CLASSES={"relu": nn.ReLU})
+    report = conversion_report(convert(model, AID(p=0.9), pool="average"))
+    assert [(entry.what.partition(" in ")[0], entry.how) for entry in report.left] == left
+    assert len(report.swapped) == (not left and "other" not in call and "which" not in call)
+    assert functions == [torch.tanh, F.relu]
+
+
 @pytest.mark.parametrize(
     ("name", "call"),
     [

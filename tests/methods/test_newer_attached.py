@@ -220,6 +220,17 @@ def test_a_head_in_place_of_another_is_refused_though_the_optimizer_has_had_both
         train(parts, DATA[2:4])
 
 
+@pytest.mark.parametrize("method", [methods.L2Init(), methods.SEWC(), methods.TRAC(), methods.CBP()], ids=str)
+def test_a_head_that_grew_in_place_is_refused_by_name(method):
+    model, _, plasticity = parts = made(method, example=True)
+    train(parts, DATA[:2])
+    model[4].weight = nn.Parameter(torch.cat([model[4].weight.detach(), torch.zeros(2, 16)]))
+    model[4].bias = nn.Parameter(torch.zeros(5))
+    plasticity.optimizer = adam(model)
+    with pytest.raises(ValueError, match=r"'4.weight' has another shape than when the method was attached.*again"):
+        train((model, plasticity.optimizer, plasticity), DATA[2:4])
+
+
 def test_a_layer_that_comes_beside_the_others_is_no_exchange():
     model, optimizer, plasticity = made(methods.L2(), example=True)
     train((model, optimizer, plasticity), DATA[:2])

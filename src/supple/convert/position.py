@@ -31,6 +31,21 @@ def container(value: Any) -> nn.Module | None:
     return module if isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential)) else None
 
 
+def item(base: Any, index: Any) -> Any:
+    """Return what an index chooses of a network's container, or the function or class that it does of a plain one.
+
+    Modules in plain lists and dicts are no position: a conversion replaces them where they are.
+    """
+    if (modules := container(base)) is not None:
+        names = list(modules._modules)
+        if isinstance(index, int) and -len(names) <= index < len(names):
+            index = names[index]
+        return Position(modules, index) if index in names else UNKNOWN
+    items = dict(enumerate(base)) if type(base) in (list, tuple) else base
+    chosen = items.get(index) if type(items) is dict and isinstance(index, (int, str)) else None
+    return chosen if callable(chosen) and not isinstance(chosen, nn.Module) else UNKNOWN
+
+
 def entrance(position: Position) -> Position:
     """Where the input of a module is met first: in a Sequential, at its first module."""
     while getattr(type(position.value), "forward", None) is nn.Sequential.forward and position.value._modules:

@@ -14,7 +14,7 @@ from torch import nn
 
 from supple.activations import ACTIVATIONS, BY_CLASS, find, of_function, operator_name, writes_in_place
 from supple.convert import pools
-from supple.convert.position import Position, attribute, container, entrance, gives_back
+from supple.convert.position import Position, attribute, container, entrance, gives_back, item
 from supple.convert.source import (
     UNKNOWN,
     codes_in,
@@ -22,6 +22,7 @@ from supple.convert.source import (
     given_to,
     imports,
     input_of,
+    is_looked_up,
     is_stored,
     key_of,
     name_of_call,
@@ -46,6 +47,7 @@ NOT_CALLED = "it is stored or passed on, not called"
 MADE = "it is made in one place and called in another"
 NO_CHILD = "it is not held as a submodule there"
 NOT_WRITTEN_OUT = "its arguments are not written out"
+LOOKED_UP = "it is looked up when the forward runs"
 
 
 @dataclass(eq=False)
@@ -117,11 +119,8 @@ class Reader:
                 return self.closure.get(name, self.function.__globals__.get(name, UNKNOWN))
             case ast.Attribute(value=value, attr=name):
                 return attribute(self.resolve(value), self.mangled(name))
-            case ast.Subscript(value=value, slice=index) if (base := container(self.resolve(value))) is not None:
-                names, i = list(base._modules), self.constant(index)
-                if isinstance(i, int) and -len(names) <= i < len(names):
-                    i = names[i]
-                return Position(base, i) if i in names else UNKNOWN
+            case ast.Subscript(value=value, slice=index):
+                return item(self.resolve(value), self.constant(index))
         return UNKNOWN
 
     def trail(self, node: ast.expr) -> tuple[str, ...]:
@@ -282,8 +281,7 @@ class Reader:
             self.add("function", known, name_of(value), node).why_not = NOT_CALLED
 
     def call(self, node: ast.Call) -> None:
-        call = self.call_of(node)
-        if call is not None and call.in_place:
+        if (call := self.call_of(node)) is not None and call.in_place:
             call.noticed |= self.is_noticed(node)
         if self.may_hold(node):
             self.kept |= given_to(node)
@@ -342,6 +340,8 @@ class Reader:
     def add(self, kind: str, target: Any, name: str, node: ast.expr) -> Call:
         """Take a call in, or find it again in the second round of a loop."""
         key, why_not = key_of(node, self.node), "" if self.self_name else NO_SELF
+        if kind in ("function", "pool") and is_looked_up(getattr(node, "func", None)):
+            why_not = LOOKED_UP
         call = Call(kind, target, name, key, node.lineno, self.times, self.conditional, self.nested, why_not)
         return self.calls.setdefault(key, call)
 

@@ -257,6 +257,12 @@ def is_stored(name: ast.Name) -> bool:
     return not isinstance(name.ctx, ast.Load)
 
 
+def is_looked_up(called: Any) -> bool:
+    """Whether an index that only the run knows chooses it: ``ACTS[self.name](x)``, ``CLASSES[self.name]()(x)``."""
+    chosen = called.func if isinstance(called, ast.Call) else called
+    return isinstance(chosen, ast.Subscript) and not isinstance(chosen.slice, ast.Constant)
+
+
 def viewed(node: Any) -> list[str]:
     """The names whose tensors the expression gives back, itself, as views or in a list."""
     parts: list[Any] = []

@@ -17,7 +17,7 @@ from supple.units import Layer, UnitGraph, UnitLayer, columns_of, in_dim, out_di
 from supple.warn import warn
 
 Fresh = tuple[Value, Value]  # rows of a weight, and biases
-MAX_REASONS = 3  # what a warning can hold; trace_units(model, x) shows all
+MAX_REASONS = 3  # what a message can hold; trace_units(model, x) shows all
 UNREACHED = "not reached by forward in evaluation mode: what units of other layers feed into it is not zeroed"
 
 
@@ -68,12 +68,13 @@ def check_renewable(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: str
     if renewable_layers(graph, optimizer):
         return
     trained = trained_by(optimizer)
-    reasons = [f"'{layer.name}': {hindrance(layer, trained)}" for layer in graph]
-    reasons += [words.rstrip(".") for words in graph.skipped]
+    of_layers = first_of([f"'{layer.name}': {hindrance(layer, trained)}" for layer in graph], "; ")
+    skipped = first_of([words.rstrip(".") for words in graph.skipped], "; ")  # often with a way out
     raise ValueError(
         f"{who} makes single hidden units new, and this network has none where that can be done "
-        f"({'; '.join(reasons) or 'it has no hidden layer'}). Use a method that needs no units, such as L2Init or "
-        "ShrinkPerturb, or give the network activation modules between plain linear or convolutional layers."
+        f"({'; '.join(filter(None, (of_layers, skipped))) or 'it has no hidden layer'}). Use a method that needs no "
+        "units, such as L2Init or ShrinkPerturb, or give the network activation modules between plain linear or "
+        "convolutional layers."
     )
 
 
@@ -97,14 +98,16 @@ def warn_of_others(graph: UnitGraph, optimizer: torch.optim.Optimizer, who: str,
     skipped = (words.rstrip(".") for words in graph.skipped)
     reasons = [*reasons_left(graph, optimizer, served=[*served, *by_design]), *skipped]
     if reasons:
-        shown = "; ".join(reasons[:MAX_REASONS]) + ("; ..." if len(reasons) > MAX_REASONS else "")
-        warn(f"{who} leaves {len(reasons)} of the network's hidden layers alone ({shown}).")
+        warn(f"{who} leaves {len(reasons)} of the network's hidden layers alone ({first_of(reasons, '; ')}).")
     if names := [sentence.partition(":")[0] for sentence in unreached(graph, optimizer)]:
-        shown = ", ".join(names[:MAX_REASONS]) + (", ..." if len(names) > MAX_REASONS else "")
         warn(
-            f"{who} leaves {len(names)} of the trained layers alone ({shown}), {UNREACHED}. Give the model a forward "
-            "that calls all that is trained, also in evaluation mode."
+            f"{who} leaves {len(names)} of the trained layers alone ({first_of(names, ', ')}), {UNREACHED}. Give the "
+            "model a forward that calls all that is trained, also in evaluation mode."
         )
+
+
+def first_of(sentences: list[str], joint: str) -> str:
+    return joint.join([*sentences[:MAX_REASONS], *(["..."] if len(sentences) > MAX_REASONS else [])])
 
 
 def trained_by(optimizer: torch.optim.Optimizer) -> set[int]:
