@@ -333,6 +333,24 @@ def test_inputs_can_be_taken_from_a_module_that_calls_the_model_by_name():
     assert_same(outer.net, parts[0])
 
 
+@holding(lambda: {"net": network()})
+class Masked(nn.Module):
+    """Called as ``model(x, mask=mask)``."""
+
+    def forward(self, x, mask=None, *, scale=1.0):
+        return self.net(x * mask) * scale
+
+
+def test_inputs_by_position_and_by_name_are_seen():
+    model, method = Masked(), ReDo(threshold=0.8, every=3, num_examples=30)
+    optimizer, parts = adam(model), made(method)
+    attach(model, optimizer, method)
+    for x, y in DATA[:3]:
+        plain(lambda x: model(x, mask=torch.ones(len(x), 1), scale=1.0), optimizer, None, x, y)
+    train(parts, DATA[:3])
+    assert_same(model.net, parts[0])
+
+
 def test_scalars_among_the_inputs_are_no_examples():
     model, optimizer, plasticity = made(ReDo(every=2, threshold=0.8, num_examples=5), model=Outer())
     for x, y in DATA[:2]:

@@ -1,5 +1,6 @@
 """Taps: forward hooks that keep what a network is trained on, what its activations give, and their gradients."""
 
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any, cast
@@ -10,7 +11,9 @@ from torch import Tensor, nn
 from supple.inputs import inputs_of
 from supple.units import Inputs
 
-ReadInputs = Callable[[tuple[Any, ...], dict[str, Any]], Inputs | None]
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+ReadInputs = Callable[[Args, Kwargs], Inputs | None]
 
 
 class Tap:
@@ -23,17 +26,26 @@ class Tap:
         return Tap, ()
 
 
+def all_by_name(forward: Callable[..., Any], args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+    """The same call without arguments by position; as it is if the forward has no names for them."""
+    parameters = inspect.signature(forward).parameters.values()
+    names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    return ((), dict(zip(names, args, strict=False)) | kwargs) if len(args) <= len(names) else (args, kwargs)
+
+
 class InputTap(Tap):
     """A forward pre-hook that shows what the model is trained on."""
 
     def __init__(self, see: Callable[[Inputs], None], read: ReadInputs = inputs_of) -> None:
         self.see, self.read, self.is_open = see, read, False
 
-    def __call__(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __call__(self, model: nn.Module, args: Args, kwargs: Kwargs) -> None:
         if torch.compiler.is_compiling():  # compiled code runs no Python
             return
         if self.is_open or not model.training or not torch.is_grad_enabled():
             return
+        if args and kwargs:
+            args, kwargs = all_by_name(model.forward, args, kwargs)
         inputs = self.read(args, kwargs)
         if inputs is not None:
             self.is_open = True  # tracing calls the model too
