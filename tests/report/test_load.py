@@ -62,7 +62,7 @@ def test_a_done_run_whose_records_are_not_what_it_wrote_is_damaged_and_not_avera
     assert results.final("train_accuracy").values.tolist() == [0.6]
     assert "records.jsonl is not what the run wrote" in results.runs[1].reason
     (remark,) = remarks(results, versions=VERSIONS)
-    assert remark.startswith("2 runs are damaged and count for nothing")
+    assert remark.startswith("Damaged: 2 runs. ")
     assert remark.endswith("runs them again.")
 
 
@@ -139,9 +139,8 @@ def test_runs_without_a_log_of_epochs_are_left_out_and_told_together(store, stat
     results = load_results(store, SPECS)
     assert results.epoch_matrix("test_loss").shape == (0, 0)
     (remark,) = remarks(results, versions=VERSIONS)
-    assert remark.startswith(
-        f"Runs {SPECS[0].run_id}, {SPECS[1].run_id}: their epochs.jsonl is not there. They are left"
-    )
+    named = f"{SPECS[0].run_id}, {SPECS[1].run_id}"
+    assert remark == f"Left out of all that is drawn over epochs: {named}, whose epochs.jsonl is not there."
 
 
 def test_copies_renamed_runs_and_other_folders_are_told_apart(store):
@@ -196,9 +195,9 @@ def test_page_names_damaged_runs_copies_and_versions(store):
     shutil.copytree(original, original.with_name("copy"))
     elements = Elements(render(results=load_results(store, SPECS)))
     text = " ".join(" ".join(elements.text).split())
-    for words in ("1 run is damaged", "runs/copy is a copy", "0.0.9 (1 run)", "the loss became nan.", "1 of 3"):
+    for words in ("Damaged: 1 run.", "runs/copy is a copy", "0.0.9 (1 run)", "the loss became nan.", "2 of 3"):
         assert words in text
-    assert "1 finished, 1 diverged, 1 damaged" in text
+    assert "1 diverged, 1 damaged" in text
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,7 @@ from supple_lab.report.remarks import (
     missing_groups,
     missing_words,
     origin_of,
-    progress_bars,
     remarks,
-    short_of,
     show_seconds,
     version_of,
 )
@@ -34,7 +32,6 @@ from supple_lab.results.select import distinctions
 MAX_POINTS = 6_000  # of all curves together, in each of which 9 have markers
 MAX_BYTES = 2_000_000  # fewer points are shown until the page is no larger
 MAX_ROWS = 500  # of a list of runs, about 300 bytes each; the JSON beside the page has them all
-MAX_BARS = 60  # of progress; more are not read
 MAX_PARTS = 60  # of a claim, about 200 bytes each
 LIMITS = {
     "max_rows": MAX_ROWS,
@@ -102,9 +99,6 @@ def page(info: ReportInfo, results: Results, *, report: StudyReport, provenance:
         "tables": report.tables,
         "missing": missing[:MAX_ROWS],
         "num_more_missing": max(0, len(missing) - MAX_ROWS),
-        "progress": progress_bars(results)[:MAX_BARS],
-        "num_missing": len(results.missing),
-        "short_of": short_of(results),
         "missing_words": missing_words(results),
         "runs": results.runs[:MAX_ROWS],
         "num_runs": len(results.runs),
