@@ -32,7 +32,6 @@ def remarks(results: Results, *, versions: Mapping[str, str]) -> list[str]:
     return [
         *_damaged(results.runs),
         *_without_epochs(results.runs),
-        *listed([run.words() for run in results.misplaced], "folders of the store"),
         *listed([f"In {counted(n)} {NOT_CAPTURED.format(why)}" for why, n in eager.most_common()], "reasons"),
         *(remark for package in PACKAGES for remark in _other_versions(results.runs, package, versions.get(package))),
         *_other_commits(results.runs),
