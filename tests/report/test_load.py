@@ -143,16 +143,7 @@ def test_runs_without_a_log_of_epochs_are_left_out_and_told_together(store, stat
     assert remark == f"Left out of all that is drawn over epochs: {named}, whose epochs.jsonl is not there."
 
 
-def test_commits_are_told_where_runs_of_one_version_differ_in_them(tmp_path):
-    store = Store.create(tmp_path)
-    for seed, commit in enumerate(("abc", "abc", "def-dirty")):
-        make_run(store, seed=seed, commit=commit)
-    (remark,) = remarks(load_results(store, SPECS), versions=VERSIONS)
-    assert remark == "The runs were made by different commits of supple 0.1.0: abc (2 runs), def-dirty (1 run)."
-    assert remarks(load_results(store, SPECS[:2]), versions=VERSIONS) == []
-
-
-def test_runs_of_other_versions_are_told_by_their_versions_and_not_by_their_commits(store):
+def test_runs_of_other_versions_are_told(store):
     make_run(store, seed=1, values=(0.5, 0.8), commit="abc")
     make_run(store, seed=2, versions={**VERSIONS, "supple": "0.0.9"}, commit="def")
     assert remarks(load_results(store, SPECS), versions=VERSIONS) == [

@@ -34,7 +34,6 @@ def remarks(results: Results, *, versions: Mapping[str, str]) -> list[str]:
         *_without_epochs(results.runs),
         *listed([f"In {counted(n)} {NOT_CAPTURED.format(why)}" for why, n in eager.most_common()], "reasons"),
         *(remark for package in PACKAGES for remark in _other_versions(results.runs, package, versions.get(package))),
-        *_other_commits(results.runs),
     ]
 
 
@@ -61,21 +60,8 @@ def _other_versions(runs: Sequence[RunResult], package: str, own: str | None) ->
     if not set(found) <= {own} and (own is not None or len(found) > 1):
         mixed = "different versions" if len(found) > 1 else "another version"
         report = f" This report was made with {own}." if own else ""
-        yield f"The runs were made by {mixed} of {package}: {_with_counts(found)}.{report}"
-
-
-def _other_commits(runs: Sequence[RunResult]) -> Iterator[str]:
-    found: dict[str, Counter[str]] = {}
-    for run in runs:
-        if commit := run.facts.get("commit"):
-            found.setdefault(version_of(run, "supple"), Counter())[str(commit)] += 1
-    for version, commits in found.items():
-        if len(commits) > 1:
-            yield f"The runs were made by different commits of {f'supple {version}'.strip()}: {_with_counts(commits)}."
-
-
-def _with_counts(found: Counter[str]) -> str:
-    return ", ".join(f"{name} ({counted(number)})" for name, number in found.most_common())
+        each = ", ".join(f"{name} ({counted(number)})" for name, number in found.most_common())
+        yield f"The runs were made by {mixed} of {package}: {each}.{report}"
 
 
 def version_of(run: RunResult, package: str) -> str:
