@@ -5,7 +5,8 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from types import MappingProxyType, TracebackType
 
@@ -98,11 +99,6 @@ class View(ABC):
         """Print or draw how the runs stand."""
 
 
-class Quiet(View):
-    def show(self, runs: Sequence[RunProgress]) -> None:
-        pass
-
-
 class PlainLines(View):
     """A line when a run ends, and a summary now and then: readable in a log."""
 
@@ -153,9 +149,9 @@ class LiveTable(View):
         return table
 
 
-def choose_view(*, quiet: bool) -> type[View]:
+def choose_view(*, quiet: bool) -> Callable[..., AbstractContextManager[object]]:
     if quiet:
-        return Quiet
+        return lambda *_: nullcontext()
     return LiveTable if sys.stdout.isatty() else PlainLines
 
 
