@@ -9,7 +9,7 @@ from pathlib import Path
 
 from supple_lab.commands.base import BAD_USAGE
 from supple_lab.store.checkpoint import checkpoint_files
-from supple_lab.store.reading import LOGS, SETTLED, read_object
+from supple_lab.store.reading import LOGS, SETTLED, read_status
 
 USAGE = "usage: python tools/pack_store.py FOLDER ARCHIVE, the folder of the runs and the file to write."
 MAX_CHECKPOINT = 4 * 2**20  # the CNN's; those of larger networks stay, and their runs begin again elsewhere
@@ -31,7 +31,7 @@ def files_of(store: Path) -> list[Path]:
     files = [store / "format.json", *sorted(store.glob("studies/*.json"))]
     for run in sorted(path.parent for path in store.glob("runs/*/spec.json")):
         files += [path for name in ("spec.json", "status.json", *LOGS) if (path := run / name).exists()]
-        if read_object(run / "status.json").get("state") not in SETTLED:
+        if read_status(run)["state"] not in SETTLED:
             files += [path for path in checkpoint_files(run)[-1:] if path.stat().st_size <= MAX_CHECKPOINT]
     return files
 

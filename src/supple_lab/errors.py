@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -19,9 +19,23 @@ class UserError(Exception):
 
 def at_least(smallest: int, part: object, *names: str) -> None:
     """Raise an error that names the first of these fields below the smallest value it may have."""
+    _require(part, names, lambda value: value >= smallest, f"at least {smallest}")
+
+
+def positive(part: object, *names: str) -> None:
+    _require(part, names, lambda value: value > 0, "positive")
+
+
+def within(low: int, high: int, part: object, *names: str) -> None:
+    _require(part, names, lambda value: low <= value <= high, f"in [{low}, {high}]")
+
+
+def _require(part: object, names: Iterable[str], holds: Callable[[float], bool], words: str) -> None:
+    """Where a field may be None, that breaks no rule; nan breaks each."""
     for name in names:
-        if not getattr(part, name) >= smallest:  # nor is nan
-            raise ValueError(f"{type(part).__name__}.{name} must be at least {smallest}; got {getattr(part, name)}.")
+        value = getattr(part, name)
+        if value is not None and not holds(value):
+            raise ValueError(f"{type(part).__name__}.{name} must be {words}; got {value}.")
 
 
 class Interrupted(Exception):

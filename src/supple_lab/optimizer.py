@@ -1,6 +1,5 @@
 """Optimizers as data: Adam and SGD of the paper, and AdamW, with torch's own constants."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from supple.fields import Checked
 from supple.learner import forget_, starts_from_zeros
+from supple_lab.errors import at_least, positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +21,7 @@ class Optimizer(Checked, ABC):
     learning_rate: float
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.learning_rate < math.inf:
-            name = type(self).__name__
-            raise ValueError(f"{name}.learning_rate must be positive and finite; got {self.learning_rate}.")
+        positive(self, "learning_rate")
 
     @abstractmethod
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -53,8 +51,7 @@ class Adam(Optimizer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 <= self.epsilon < math.inf:
-            raise ValueError(f"Adam.epsilon must be a finite number of at least 0; got {self.epsilon}.")
+        at_least(0, self, "epsilon")
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         own = list(parameters)
@@ -75,7 +72,7 @@ class SGD(Optimizer):
         super().__post_init__()
         if not 0.0 <= self.momentum < 1.0:
             raise ValueError(f"SGD.momentum must be in [0, 1); got {self.momentum}.")
-        check_decay(self)
+        at_least(0, self, "weight_decay")
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         own = list(parameters)
@@ -94,18 +91,12 @@ class AdamW(Optimizer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_decay(self)
+        at_least(0, self, "weight_decay")
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         own = list(parameters)
         rate, on_gpu = self.rate_for(own), own[0].is_cuda
         return torch.optim.AdamW(own, lr=rate, weight_decay=self.weight_decay, fused=True, capturable=on_gpu)
-
-
-def check_decay(optimizer: SGD | AdamW) -> None:
-    if not 0.0 <= optimizer.weight_decay < math.inf:
-        name = type(optimizer).__name__
-        raise ValueError(f"{name}.weight_decay must be a finite number of at least 0; got {optimizer.weight_decay}.")
 
 
 def set_learning_rate_(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:

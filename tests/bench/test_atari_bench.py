@@ -1,7 +1,8 @@
 """The benchmark of DQN runs: both loops play the same game by the same rules, and all candidates are reported."""
 
-import multiprocessing
 import os
+from concurrent.futures.process import BrokenProcessPool
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -32,17 +33,19 @@ def test_stock_wrappers_show_the_frame_that_we_show():
     np.testing.assert_allclose(np.asarray(stock)[-1].astype(int), ours.astype(int), atol=1)
 
 
-def test_a_run_that_dies_is_told_of_while_another_still_runs():
-    context = multiprocessing.get_context("spawn")
-    rates, never = context.Queue(), context.Event()
-    processes = [context.Process(target=never.wait), context.Process(target=os._exit, args=(3,))]
-    try:
-        for process in processes:
-            process.start()
-        with pytest.raises(RuntimeError, match="one of 2 runs on the GPU ended with exit code 3"):
-            atari.sum_of_rates(rates, processes, seconds=300.0)
-        assert processes[0].is_alive()
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
+class NoService:
+    environment: ClassVar = {}
+
+    def stop(self):
+        pass
+
+
+def wait_or_die(seconds, place):
+    os._exit(3) if place else atari.ALL_READY.wait()
+
+
+def test_a_run_that_dies_ends_the_measurement_while_another_still_waits(monkeypatch):
+    monkeypatch.setattr(atari, "SharedGPU", NoService)
+    monkeypatch.setattr(atari, "play", wait_or_die)
+    with pytest.raises(BrokenProcessPool):
+        atari.together(2, seconds=0.0)

@@ -129,7 +129,7 @@ def test_one_study_that_cannot_be_read_does_not_keep_the_others_from_being_repor
         ({"order": {"scale": "smoke", "min_seeds": "abc"}}, "order.min_seeds must be a whole number; got 'abc'"),
         (
             {"order": {"scale": "smoke", "min_seeds": MAX_SEEDS + 1}},
-            "order.min_seeds must be from 0 to 10,000; got 10001",
+            "StudyOptions.min_seeds must be in [0, 10000]; got 10001",
         ),
         ({"order": {"scale": "smoke", "also": "redo"}}, "order.also must be a tuple (each text); got 'redo'"),
         ({"order": {"scale": "smoke", "also": [1]}}, "order.also must be text; got 1"),

@@ -170,7 +170,7 @@ def test_nothing_is_said_of_methods_and_seeds_that_were_not_asked_for(tmp_path):
     finish(first, tmp_path)  # asked for later: a part of the same report
     drawing, page = make_report(Quickstart(), tmp_path)
     assert [row[0] for row in drawing.tables[0].rows] == ["ReLU", "AID"]
-    assert "1 of 4 runs did not finish. <a" in page.read_text()
+    assert "1 of 4 runs did not finish: 1 not started. <a" in page.read_text()
 
 
 def test_nothing_is_said_of_conditions_that_were_not_asked_for(tmp_path):

@@ -133,7 +133,7 @@ def test_help_lists_the_fields_of_the_named_parts_with_what_they_mean(capsys):
         ("--device gpu", "--device must be one of auto, cpu, cuda; got 'gpu'."),
         ("aid", "'aid' is one word too many: the command takes options alone, such as --out FOLDER."),
         ("--scenario.batch-size 0", "RandomLabel.batch_size must be at least 1; got 0."),
-        ("--dataset slice --dataset.of digits", "Slice.num_train is between 1 and 1,600 for digits"),
+        ("--dataset slice --dataset.of digits", "Slice.num_train must be in [1, 1600]; got 5000"),
         ("--model cnn", "at least 16x16 pixels, but those of digits are 1x8x8. Choose larger digits (--dataset.image"),
         ("--model nature_dqn --dataset.image 3x32x32", "Choose another model: mlp"),
         ("--model.width 15 --model.narrowing halved --method crelu", "MLP.width must be divisible by 2"),

@@ -36,5 +36,5 @@ def test_class_with_too_few_gives_what_it_has():
 
 @pytest.mark.parametrize(("field", "number"), [("num_train", 0), ("num_train", 1601), ("num_test", 198)])
 def test_impossible_size_is_refused_by_name(field, number):
-    with pytest.raises(ValueError, match=f"Slice.{field} is between 1 and .* for digits; got {number}"):
+    with pytest.raises(ValueError, match=rf"Slice.{field} must be in \[1, \d+\]; got {number}"):
         Slice(**{"of": Digits(), "num_train": 10, "num_test": 10, field: number})

@@ -165,26 +165,6 @@ def test_long_values_under_the_pointer_stay_inside_their_box(tab, tmp_path, size
     assert tab.ask("document.documentElement.scrollWidth") == size.get("width", 1280)
 
 
-def claims_shown(tab):
-    rows = "[...document.querySelectorAll('.claims > li')].filter(e => e.offsetParent)"
-    return tab.ask(f"{rows}.map(e => e.dataset.verdict)")
-
-
-def test_claims_of_the_overview_are_filtered_by_verdict_and_by_words(tab, folder):
-    tab.open((folder / "index.html").as_uri())
-    assert claims_shown(tab) == ["holds", "fails", "holds"]
-    tab.click(".filters button[data-verdict='fails']")
-    assert claims_shown(tab) == ["fails"]
-    tab.click(".filters button[data-verdict='fails']")
-    assert claims_shown(tab) == ["holds", "fails", "holds"]
-    search = "document.querySelector('.filters input')"
-    tab.ask(f"{search}.value = 'its OWN'; {search}.dispatchEvent(new Event('input'))")
-    assert claims_shown(tab) == ["holds"]
-    tab.ask(f"{search}.value = 'nothing like it'; {search}.dispatchEvent(new Event('input'))")
-    assert claims_shown(tab) == []
-    assert shown(tab, "#none") == [True]
-
-
 def test_a_wide_table_scrolls_inside_its_box(tab, folder):
     tab.open((folder / "other.html").as_uri())
     box = "document.querySelector('#table-ends .scroll')"

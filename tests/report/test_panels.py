@@ -11,7 +11,7 @@ from test_plots import drawn
 
 from supple_lab.report.draw import DARK_INK, LIGHT_INK, cells, lightness, violins
 from supple_lab.report.figure import NO_EPOCHS, Level, Line, Panel
-from supple_lab.report.picture import picture, picture_files, thumbnail
+from supple_lab.report.picture import picture, picture_files
 from supple_lab.results.intervals import SEED, bootstrap_interval
 
 KINDS = {
@@ -163,13 +163,6 @@ def test_ink_has_contrast_on_every_colour():
         light = {DARK_INK: 0.0, LIGHT_INK: 1.0}[cell.ink]
         bright, dark = sorted((light, lightness(float(value))), reverse=True)
         assert (bright + 0.05) / (dark + 0.05) >= 4.5  # WCAG 2.1, AA
-
-
-def test_thumbnail_shows_the_first_panel_small():
-    picture_bytes = thumbnail(figure(*(panel(curve()) for _ in range(6))))
-    assert int.from_bytes(picture_bytes[16:20]) == 480
-    assert picture_bytes == thumbnail(figure(panel(curve())))
-    assert len(picture_bytes) < 60_000
 
 
 @pytest.mark.parametrize("kind", EMPTY)

@@ -37,13 +37,9 @@ def repeat(board: Board, problems: Sequence[ArenaProblem], store: Store, executo
     ]
     num_equal = sum(run.score == result.seeds[seed].score for result, seed, run in runs)
     num_near = sum(is_near(run, result) for result, seed, run in runs)
-    if num_equal == len(runs):
-        return f"This machine repeats the published runs: {num_equal} of {len(runs)} are equal, score by score."
     if num_near == len(runs):
-        return (
-            f"This machine repeats the published runs within their spread over seeds ({num_equal} of {len(runs)} are "
-            f"equal; they were made on {board.made_on})."
-        )
+        others = "" if num_equal == num_near else ", the others within their spread over seeds"
+        return f"This machine repeats the published runs: {num_equal} of {len(runs)} are equal{others}."
     return (
         f"This machine does not repeat the published runs: {len(runs) - num_near} of {len(runs)} are outside their "
         f"spread over seeds. They were made on {board.made_on}; compare what "

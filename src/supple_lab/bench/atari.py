@@ -2,12 +2,12 @@
 
 import multiprocessing
 import os
-import queue
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing.process import BaseProcess
+from functools import partial
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ NUM_FILLED = 1_000  # random steps before the first that is timed
 CAPACITY = 4_000  # frames; more change the memory that is taken, not the time
 AT_ONCE = (1, 4, 8, 12)  # runs on one GPU
 SECONDS_TO_PREPARE = 300.0  # processes that each import torch, fill a replay and capture
-SECONDS_BETWEEN_LOOKS = 0.5  # at whether a process has died
+ALL_READY: Barrier
 NEEDED = "the comparison needs gymnasium. Install it with: pip install -e '.[rl]' in a checkout"
 
 
@@ -105,48 +105,34 @@ def our_step(device: torch.device, method: Method, *, seed: int = 0) -> Callable
 def together(number: int, *, seconds: float) -> float:
     """Steps per second of so many runs on one GPU, each in a process of its own, as --per-gpu has them; all counted."""
     context, shared = multiprocessing.get_context("spawn"), SharedGPU()
-    start, rates = context.Barrier(number), context.Queue()
-    processes = [context.Process(target=play, args=(place, seconds, start, rates)) for place in range(number)]
+    all_ready = context.Barrier(number, timeout=SECONDS_TO_PREPARE)
     try:
-        with mock.patch.dict(os.environ, shared.environment):
-            for process in processes:
-                process.start()
-        return sum_of_rates(rates, processes, seconds=SECONDS_TO_PREPARE + seconds)
+        with (
+            mock.patch.dict(os.environ, shared.environment),
+            ProcessPoolExecutor(number, context, begin_with_, (all_ready,)) as processes,
+        ):
+            return sum(processes.map(partial(play, seconds), range(number)))
     finally:
-        for process in processes:
-            process.kill()
-            process.join()
         shared.stop()
 
 
-def sum_of_rates(rates: "multiprocessing.Queue[float]", processes: Sequence[BaseProcess], *, seconds: float) -> float:
-    """The rates of all runs, added up; RuntimeError as soon as one has died, TimeoutError if they take too long."""
-    found: list[float] = []
-    end = time.monotonic() + seconds
-    while len(found) < len(processes):
-        try:
-            found.append(rates.get(timeout=SECONDS_BETWEEN_LOOKS))
-        except queue.Empty:
-            for process in processes:
-                if process.exitcode:  # None while it runs, 0 once it has put its rate
-                    died = f"one of {len(processes)} runs on the GPU ended with exit code {process.exitcode}"
-                    raise RuntimeError(f"{died}; its own error, if it printed one, stands above.") from None
-            if time.monotonic() > end:
-                raise TimeoutError(f"{len(processes)} runs on the GPU were not done after {seconds:g} s.") from None
-    return sum(found)
+def begin_with_(all_ready: Barrier) -> None:
+    """In a process of a run: where it waits for the others before it is timed."""
+    global ALL_READY
+    ALL_READY = all_ready
 
 
-def play(place: int, seconds: float, start: Barrier, rates: "multiprocessing.Queue[float]") -> None:
+def play(seconds: float, place: int) -> float:
     """One of the runs: its steps per second, from when all are ready."""
     device = torch.device("cuda")
     with Numerics.choose(device, "default").matmuls():
         step = our_step(device, UseAID(relu_prob=0.99), seed=place)
-        start.wait()
+        ALL_READY.wait()
         began, num_steps = time.perf_counter(), 0
         while time.perf_counter() - began < seconds:
             step()
             num_steps += 1
-        rates.put(num_steps / (time.perf_counter() - began))
+        return num_steps / (time.perf_counter() - began)
 
 
 def baseline_step(device: torch.device, activation: Callable[[], nn.Module]) -> Callable[[], None]:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from supple_lab.data.base import DataError, Dataset, Examples, Facts, Splits
 from supple_lab.data.cifar import CIFAR10
+from supple_lab.errors import within
 from supple_lab.streams import stream
 
 
@@ -23,13 +24,8 @@ class Slice(Dataset):
     """Test images in the slice."""
 
     def __post_init__(self) -> None:
-        whole = self.of.facts
-        for field, number, most in (
-            ("num_train", self.num_train, whole.num_train),
-            ("num_test", self.num_test, whole.num_test),
-        ):
-            if not 1 <= number <= most:
-                raise ValueError(f"Slice.{field} is between 1 and {most:,} for {self.of.name}; got {number}.")
+        within(1, self.of.facts.num_train, self, "num_train")
+        within(1, self.of.facts.num_test, self, "num_test")
 
     @property
     def facts(self) -> Facts:

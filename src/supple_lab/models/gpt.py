@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from supple_lab.errors import at_least
+from supple_lab.errors import at_least, positive
 from supple_lab.models.base import Activation, Model, halved
 
 SPREAD = 0.02  # GPT-2's standard deviation of initial weights
@@ -32,8 +32,7 @@ class GPT(Model):
         at_least(1, self, "num_layers", "width", "num_heads")
         if self.width % self.num_heads:
             raise ValueError(f"GPT.width must be a multiple of num_heads, {self.num_heads}; got {self.width}.")
-        if self.clip_norm is not None and not self.clip_norm > 0.0:
-            raise ValueError(f"GPT.clip_norm is a norm of gradients, above 0, or none; got {self.clip_norm}.")
+        positive(self, "clip_norm")
 
     def build(self, activation: Activation, *, image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
         return Network(self, activation, num_positions=math.prod(image_shape), num_classes=num_classes)

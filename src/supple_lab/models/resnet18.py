@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from supple_lab.errors import at_least
+from supple_lab.errors import at_least, positive
 from supple_lab.models.base import Activation, Model, halved
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))  # width over the first one's, and stride; two blocks each
@@ -20,8 +20,7 @@ class ResNet18(Model):
     clip_norm: float | None = field(default=0.5, metadata={"later": True})  # the paper clips this network alone
 
     def __post_init__(self) -> None:
-        if self.clip_norm is not None and not self.clip_norm > 0.0:
-            raise ValueError(f"ResNet18.clip_norm is a norm of gradients, above 0, or none; got {self.clip_norm}.")
+        positive(self, "clip_norm")
         at_least(1, self, "width")
         at_least(0, self, "head_hidden")
 

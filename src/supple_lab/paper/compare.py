@@ -187,6 +187,12 @@ def sample_table(
     )
 
 
+def span_of(counts: Iterable[int]) -> str:
+    """The least and the most of those that are above 0."""
+    known = sorted(set(counts) - {0}) or [0]
+    return str(known[0]) if len(known) == 1 else f"{known[0]} to {known[-1]}"
+
+
 def mean_of(sample: Sample) -> float:
     """The mean over seeds; not a number if one diverged or none ended."""
     return float(np.mean(sample.values)) if len(sample) else float("nan")

@@ -20,7 +20,7 @@ from supple_lab.models.cnn import CNN
 from supple_lab.models.resnet18 import ResNet18
 from supple_lab.models.vgg16 import VGG16
 from supple_lab.optimizer import Adam, Optimizer
-from supple_lab.paper.compare import label_of, label_of_optimizer, sample_table, stage_panel
+from supple_lab.paper.compare import label_of, label_of_optimizer, sample_table, span_of, stage_panel
 from supple_lab.paper.method_runs import Groups, MethodRuns, chosen, methods_of
 from supple_lab.paper.study import USUAL_SEEDS, ByScale, Condition, Study, StudyOptions
 from supple_lab.paper.tables import EXPERIMENTS, Setting, Slip, slips
@@ -208,11 +208,8 @@ def comparison_table(groups: Groups, number_of: NumberOf, *, name: str, caption:
 
 def num_seeds(group: MethodRuns, number_of: NumberOf) -> str:
     """How many runs stand behind the numbers of a network."""
-    numbers = {len(number_of(runs)) for runs in group.by_method.values()} - {0}
-    if not numbers:
-        return "not run"
-    low, high = min(numbers), max(numbers)
-    return f"n = {low}" if low == high else f"n = {low} to {high}"
+    numbers = [len(number_of(runs)) for runs in group.by_method.values()]
+    return f"n = {span_of(numbers)}" if any(numbers) else "not run"
 
 
 def slim_settings(order: StudyOptions, conditions: Iterable[Condition]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, T
 
 from supple.methods import Method
 from supple_lab import registry
+from supple_lab.errors import within
 from supple_lab.models.base import Model
 from supple_lab.options import read
 from supple_lab.paper.newer_grids import searched
@@ -58,9 +59,7 @@ class StudyOptions:
     changes: tuple[tuple[str, str], ...] = field(default=(), metadata={"later": True})  # fields of methods, as typed
 
     def __post_init__(self) -> None:
-        for name in ("num_seeds", "min_seeds"):
-            if not 0 <= (getattr(self, name) or 0) <= MAX_SEEDS:
-                raise ValueError(f"order.{name} must be from 0 to {MAX_SEEDS:,}; got {getattr(self, name)}.")
+        within(0, MAX_SEEDS, self, "num_seeds", "min_seeds")
 
     def whole(self, before: "StudyOptions | None" = None) -> "StudyOptions":
         """The grid that a report is about: all of the study, and what this and one of its kind before asked besides."""

@@ -33,7 +33,7 @@ from supple_lab.paper.claims import (
     number,
     shortfall,
 )
-from supple_lab.paper.compare import BAND, label_of, label_of_optimizer, sample_table, stage_panel
+from supple_lab.paper.compare import BAND, label_of, label_of_optimizer, sample_table, span_of, stage_panel
 from supple_lab.paper.method_runs import MethodRuns, chosen, methods_of, reference, selection_notes, stand_in_notes
 from supple_lab.paper.networks import slip_notes
 from supple_lab.paper.study import ByScale, Condition, Scale, Study, StudyOptions
@@ -366,11 +366,6 @@ def table(grid: Grid, view: View) -> Table:
     """Mean over stages and distance from a fresh network under each optimizer, the best mean of each in bold."""
     optimizers = [optimizer for optimizer in OPTIMIZERS if (view.problem, optimizer) in grid.cells]
     groups = {label_of_optimizer(optimizer): grid.of(view, optimizer) for optimizer in optimizers}
-
-    def num_runs(method: str) -> str:
-        counts = {len(runs.stage_mean(method)) for runs in groups.values()} - {0} or {0}
-        return f"{min(counts)} to {max(counts)}" if len(counts) > 1 else str(*counts)
-
     columns: dict[str, Callable[[str], object]] = {"method": label_of}
     for name, runs in groups.items():
         columns[name] = runs.stage_mean
@@ -380,6 +375,6 @@ def table(grid: Grid, view: View) -> Table:
         f"{view.title[:1].upper()}{view.title[1:]}: mean over the stages, and how far the last tenth is below a fresh "
         "vanilla network; mean ± standard deviation over seeds, the best mean of each column in bold.",
         rows=methods_of({str(cell): runs for cell, runs in grid.cells.items()}),
-        columns={**columns, "n": num_runs},
+        columns={**columns, "n": lambda method: span_of(len(runs.stage_mean(method)) for runs in groups.values())},
         best=groups,
     )

@@ -1,6 +1,5 @@
 """Overview: the studies whose reports lie in one folder, on one self-contained page."""
 
-import base64
 import json
 from collections import Counter
 from dataclasses import dataclass
@@ -8,7 +7,6 @@ from pathlib import Path
 
 from supple_lab.report.figure import StudyReport
 from supple_lab.report.page import VERDICT_SIGNS, template
-from supple_lab.report.picture import thumbnail
 from supple_lab.report.study_json import ReportInfo
 from supple_lab.report.tables import selection_of
 from supple_lab.results.results import Results
@@ -26,7 +24,6 @@ class Card:
     num_runs: int
     claims: list[dict[str, str]]  # claim, section, measured, selection, verdict; in the order of the study's page
     num_damaged: int = 0
-    picture: str = ""  # a small PNG in base 64; empty for a study without figures
 
     def __post_init__(self) -> None:
         if any(claim["verdict"] not in VERDICT_SIGNS for claim in self.claims):
@@ -53,7 +50,6 @@ def card_of(info: ReportInfo, results: Results, report: StudyReport) -> Card:
             }
             for row in report.claims
         ],
-        picture=base64.b64encode(thumbnail(report.figures[0])).decode() if report.figures else "",
     )
 
 

@@ -20,9 +20,7 @@ from supple_lab.report.remarks import (
     missing_groups,
     missing_words,
     origin_of,
-    progress_bars,
     remarks,
-    short_of,
     show_seconds,
     version_of,
 )
@@ -32,9 +30,7 @@ from supple_lab.results.results import Results, dataset_of
 from supple_lab.results.select import distinctions
 
 MAX_POINTS = 6_000  # of all curves together, in each of which 9 have markers
-MAX_BYTES = 2_000_000  # fewer points are shown until the page is no larger
 MAX_ROWS = 500  # of a list of runs, about 300 bytes each; the JSON beside the page has them all
-MAX_BARS = 60  # of progress; more are not read
 MAX_PARTS = 60  # of a claim, about 200 bytes each
 LIMITS = {
     "max_rows": MAX_ROWS,
@@ -73,10 +69,10 @@ def template(name: str) -> Template:
     return made.get_template(name)
 
 
-def thinned(figures: Sequence[Figure], max_points: int) -> list[Figure]:
-    """The figures with at most so many points in all, evenly left out."""
+def thinned(figures: Sequence[Figure]) -> list[Figure]:
+    """The figures with at most MAX_POINTS in all, evenly left out."""
     curves = [len(curve.x) for one in figures for panel in one.panels for curve in getattr(panel, "curves", ())]
-    step = max(1, math.ceil(sum(curves) / max_points))
+    step = max(1, math.ceil(sum(curves) / MAX_POINTS))
     return list(figures) if step == 1 else [_every(step, figure) for figure in figures]
 
 
@@ -91,34 +87,27 @@ def _every(step: int, figure: Figure) -> Figure:
 
 
 def page(info: ReportInfo, results: Results, *, report: StudyReport, provenance: Provenance) -> str:
-    missing, max_points = missing_groups(results), MAX_POINTS
-    content = {
-        "info": info,
-        "banner": SCALE_NOTES.get(info.scale, "") if results.runs else "",
-        "notes": (*info.notes, *report.notes),
-        "remarks": remarks(results, versions=provenance.versions),
-        "facts": facts(info, results),
-        "claims": report.claims,
-        "tables": report.tables,
-        "missing": missing[:MAX_ROWS],
-        "num_more_missing": max(0, len(missing) - MAX_ROWS),
-        "progress": progress_bars(results)[:MAX_BARS],
-        "num_missing": len(results.missing),
-        "short_of": short_of(results),
-        "missing_words": missing_words(results),
-        "runs": results.runs[:MAX_ROWS],
-        "num_runs": len(results.runs),
-        "settings": distinctions(results),
-        "provenance": _provenance_view(results, provenance),
-        "command": info.command.split(" "),
-    }
-    while True:
-        figures = [_figure_view(figure) for figure in thinned(report.figures, max_points)]
-        data = strict([[panel["data"] for panel in view["panels"]] for view in figures])
-        text = template("page.html").render(**content, figures=figures, data=data)
-        if len(text.encode()) <= MAX_BYTES or max_points < MAX_POINTS / 10:
-            return text
-        max_points //= 2
+    missing = missing_groups(results)
+    figures = [_figure_view(figure) for figure in thinned(report.figures)]
+    return template("page.html").render(
+        info=info,
+        banner=SCALE_NOTES.get(info.scale, "") if results.runs else "",
+        notes=(*info.notes, *report.notes),
+        remarks=remarks(results, versions=provenance.versions),
+        facts=facts(info, results),
+        claims=report.claims,
+        tables=report.tables,
+        missing=missing[:MAX_ROWS],
+        num_more_missing=max(0, len(missing) - MAX_ROWS),
+        missing_words=missing_words(results),
+        runs=results.runs[:MAX_ROWS],
+        num_runs=len(results.runs),
+        settings=distinctions(results),
+        provenance=_provenance_view(results, provenance),
+        command=info.command.split(" "),
+        figures=figures,
+        data=strict([[panel["data"] for panel in view["panels"]] for view in figures]),
+    )
 
 
 def facts(info: ReportInfo, results: Results) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Figures as files and as parts of the page: PNG, PDF, a thumbnail, and inline SVG. Equal figures give equal bytes."""
+"""Figures as files and as parts of the page: PNG, PDF, and inline SVG. Equal figures give equal bytes."""
 
 import io
 import math
@@ -24,8 +24,6 @@ from supple_lab.report.figure import AnyPanel, Figure, HeatMap, Panel, Range, ke
 
 LABEL_GAP = 0.058  # of the axes' height: one line of text
 DOTS_PER_INCH = 200
-THUMBNAIL_WIDTH = 480  # dots: twice what an overview shows
-THUMBNAIL_SIZE = (4.5, 2.5)  # inches, which decide how large its letters are
 SINGLE_SIZE = (7.2, 4.0)  # inches: 1,440 x 800 dots, about twice what a README column shows
 PANEL_SIZE = (3.9, 3.1)
 LEGEND_ROW = 0.27  # inches
@@ -41,15 +39,6 @@ def picture_files(figure: Figure) -> dict[str, bytes]:
             "png": _saved(drawn, "png", dpi=DOTS_PER_INCH, metadata={"Software": None}),
             "pdf": _saved(drawn, "pdf", dpi=DOTS_PER_INCH, metadata={"CreationDate": None}),
         }
-
-
-def thumbnail(figure: Figure) -> bytes:
-    """The figure's first panel as a small PNG, in letters that can be read there: no legend, colours say enough."""
-    with rc_context(STYLE):
-        drawn = _new_picture(*THUMBNAIL_SIZE)
-        for panel in figure.panels[:1]:
-            _draw_titled_(drawn.add_subplot(), panel, legend_of(figure))
-        return _saved(drawn, "png", dpi=THUMBNAIL_WIDTH / THUMBNAIL_SIZE[0], metadata={"Software": None})
 
 
 def _saved(drawn: Picture, kind: str, **options: Any) -> bytes:

@@ -13,7 +13,7 @@ from supple_lab.run.recorder import NOT_CAPTURED
 
 PACKAGES = ("supple", "torch")  # whose versions decide a run's numbers
 MAX_NAMED = 5  # of a kind; the rest is counted
-STATES: dict[Standing, str] = {  # in the order of a bar; what a reader calls them
+STATES: dict[Standing, str] = {  # what a reader calls them
     "done": "finished",
     "diverged": "diverged",
     "damaged": "damaged",
@@ -32,20 +32,16 @@ def remarks(results: Results, *, versions: Mapping[str, str]) -> list[str]:
     return [
         *_damaged(results.runs),
         *_without_epochs(results.runs),
-        *listed([run.words() for run in results.misplaced], "folders of the store"),
         *listed([f"In {counted(n)} {NOT_CAPTURED.format(why)}" for why, n in eager.most_common()], "reasons"),
         *(remark for package in PACKAGES for remark in _other_versions(results.runs, package, versions.get(package))),
-        *_other_commits(results.runs),
     ]
 
 
 def _damaged(runs: Sequence[RunResult]) -> Iterator[str]:
-    number = sum(run.state == "damaged" for run in runs)
-    if number:
-        are, them = ("run is damaged and counts", "it") if number == 1 else ("runs are damaged and count", "them")
+    if number := sum(run.state == "damaged" for run in runs):
         yield (
-            f"{number} {are} for nothing here: what lies in the folder is not what was written. "
-            f"The command that made the runs sets the damage aside and runs {them} again."
+            f"Damaged: {counted(number)}. What lies in the folder is not what was written, and counts for nothing "
+            "here. The command that made the runs sets the damage aside and runs them again."
         )
 
 
@@ -56,9 +52,7 @@ def _without_epochs(runs: Sequence[RunResult]) -> Iterator[str]:
             found.setdefault(said, []).append(run.spec.run_id)
     for said, names in found.items():
         more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-        who, its, it_is = ("Run", "its", "It is") if len(names) == 1 else ("Runs", "their", "They are")
-        named = f"{who} {', '.join(names[:MAX_NAMED])}{more}: {its} {said}"
-        yield f"{named} {it_is} left out of all that is drawn over epochs."
+        yield f"Left out of all that is drawn over epochs: {', '.join(names[:MAX_NAMED])}{more}, whose {said}"
 
 
 def _other_versions(runs: Sequence[RunResult], package: str, own: str | None) -> Iterator[str]:
@@ -66,21 +60,8 @@ def _other_versions(runs: Sequence[RunResult], package: str, own: str | None) ->
     if not set(found) <= {own} and (own is not None or len(found) > 1):
         mixed = "different versions" if len(found) > 1 else "another version"
         report = f" This report was made with {own}." if own else ""
-        yield f"The runs were made by {mixed} of {package}: {_with_counts(found)}.{report}"
-
-
-def _other_commits(runs: Sequence[RunResult]) -> Iterator[str]:
-    found: dict[str, Counter[str]] = {}
-    for run in runs:
-        if commit := run.facts.get("commit"):
-            found.setdefault(version_of(run, "supple"), Counter())[str(commit)] += 1
-    for version, commits in found.items():
-        if len(commits) > 1:
-            yield f"The runs were made by different commits of {f'supple {version}'.strip()}: {_with_counts(commits)}."
-
-
-def _with_counts(found: Counter[str]) -> str:
-    return ", ".join(f"{name} ({counted(number)})" for name, number in found.most_common())
+        each = ", ".join(f"{name} ({counted(number)})" for name, number in found.most_common())
+        yield f"The runs were made by {mixed} of {package}: {each}.{report}"
 
 
 def version_of(run: RunResult, package: str) -> str:
@@ -143,32 +124,11 @@ def show_seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def short_of(results: Results) -> str:
-    """How many runs are not there, in a clause."""
-    missing, damaged = len(results.missing), sum(run.state == "damaged" for run in results.runs)
-    number = f"{missing} of {counted(len(results.runs))}"
-    if damaged and damaged == missing:
-        return f"{number} {'is' if damaged == 1 else 'are'} damaged"
-    return f"{number} did not finish{' or are damaged' if damaged else ''}"
-
-
 def missing_words(results: Results) -> str:
-    """How many runs are not there, and for what they count."""
-    diverged = sum(run.state == "diverged" for run in results.runs)
-    others = len(results.missing) - diverged
-    sentences = [f"{short_of(results)}."]
-    if diverged:
-        it_has = "it counts up to there and has" if diverged == 1 else "they count up to there and have"
-        sentences.append(
-            f"{diverged} diverged: {it_has} no value after: curves break there, claims on later stages stay undecided."
-        )
-    if others:
-        one, several = ("The other is", "The others are") if diverged else ("It is", "They are")
-        sentences.append(
-            f"{one if others == 1 else several} in no table or verdict above, and in a curve only where nothing of its "
-            "method has ended yet."
-        )
-    return " ".join(sentences)
+    """How many runs did not finish, and how they stand; empty if all did."""
+    found = Counter(run.state for run in results.missing)
+    counts = ", ".join(f"{found[state]} {words}" for state, words in STATES.items() if found[state])
+    return f"{len(results.missing)} of {counted(len(results.runs))} did not finish: {counts}." if counts else ""
 
 
 def missing_groups(results: Results) -> list[View]:
@@ -188,21 +148,3 @@ def missing_groups(results: Results) -> list[View]:
         {**dict(words), "seeds": ", ".join(map(str, sorted(set(seeds)))), "num_runs": len(seeds)}
         for words, seeds in groups.items()
     ]
-
-
-def progress_bars(results: Results) -> list[View]:
-    """How the runs of each method on each dataset stand, if not all are done."""
-    bars = []
-    for (_, dataset), group in results.group_by(lambda spec: (spec.method.name, dataset_of(spec))).items():
-        if group.missing:
-            found = Counter(run.state for run in group.runs)
-            counts = {state: found[state] for state in STATES if found[state]}
-            percents = {state: round(100 * number / len(group.runs), 2) for state, number in counts.items()}
-            bars.append(
-                {
-                    "name": f"{group.runs[0].called} on {dataset}",
-                    "parts": [{"state": state, "percent": percent} for state, percent in percents.items()],
-                    "words": ", ".join(f"{number} {STATES[state]}" for state, number in counts.items()),
-                }
-            )
-    return bars

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from supple_lab.results.results import Results, RunResult, misplaced_in
+from supple_lab.results.results import Results, RunResult
 from supple_lab.spec import RunSpec
 from supple_lab.store.reading import read_epochs, read_run
 from supple_lab.store.store import Store
@@ -32,7 +32,7 @@ def load_results(
         )
         for name, spec in grid.items()
     )
-    return Results(runs, root=store.root, misplaced=misplaced_in(store.root, grid))
+    return Results(runs, root=store.root)
 
 
 def load_run(folder: Path, spec: RunSpec, *, condition: str = "", label: str = "") -> RunResult:

@@ -1,9 +1,7 @@
 """Results: the records of a study's runs, and what is read from them."""
 
-import os
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +15,7 @@ from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.spec import RunSpec, Supervised
-from supple_lab.store.reading import LOGS, Record, State, digest, id_of, read_object
+from supple_lab.store.reading import Record, State
 
 UNKNOWN = "an unknown method"
 
@@ -27,55 +25,6 @@ Written = dict[str, Any]
 def method_of(written: Written) -> str:
     method = written.get("method")
     return str(method.get("kind", UNKNOWN)) if isinstance(method, dict) else UNKNOWN
-
-
-RUN_ID = re.compile("[0-9a-f]{16}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class MisplacedRun:
-    """A run under another name than its own, or a folder that holds none. It counts for nothing."""
-
-    folder: str
-    run: str  # the run whose spec it holds; empty if that cannot be read
-    has_original: bool = False
-    same_records: bool = False
-
-    def words(self) -> str:
-        """What it is, and what to do."""
-        if not self.run:
-            return f"runs/{self.folder} is no run: its spec cannot be read."
-        if not self.has_original:
-            return f"runs/{self.folder} is run {self.run} under another name: call it runs/{self.run} to have it count."
-        records = "the same records" if self.same_records else "other records"
-        return (
-            f"runs/{self.folder} is a copy of run {self.run} with {records}; the run counts once, from runs/{self.run}."
-        )
-
-
-def misplaced_in(root: Path, wanted: Container[str]) -> tuple[MisplacedRun, ...]:
-    """Folders that hold a wanted run under another name, or that have no run's name and cannot be read."""
-    try:
-        with os.scandir(root / "runs") as found:
-            names = sorted(item.name for item in found if item.is_dir() and item.name not in wanted)
-    except FileNotFoundError:
-        return ()
-    return tuple(filter(None, (misplaced_run(root / "runs", name, wanted) for name in names)))
-
-
-def misplaced_run(runs: Path, name: str, wanted: Container[str]) -> MisplacedRun | None:
-    """What the folder holds; None for a run that was not asked for, which may lie under its own name."""
-    written = read_object(runs / name / "spec.json")
-    if not written:
-        return None if RUN_ID.fullmatch(name) else MisplacedRun(folder=name, run="")
-    original = runs / id_of(written)
-    if original.name not in wanted:
-        return None
-    try:
-        same = digest(original / LOGS[0]) == digest(runs / name / LOGS[0])
-    except (StorageError, WrongContent):
-        same = False
-    return MisplacedRun(folder=name, run=original.name, has_original=original.is_dir(), same_records=same)
 
 
 def dataset_of(spec: RunSpec) -> str:
@@ -206,7 +155,6 @@ class Results:
 
     runs: tuple[RunResult, ...]
     root: Path | None = field(default=None, compare=False)  # the folder of the store they come from
-    misplaced: tuple[MisplacedRun, ...] = field(default=(), compare=False)  # folders among them that count for nothing
 
     @property
     def finished(self) -> tuple[RunResult, ...]:

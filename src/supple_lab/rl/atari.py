@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from supple_lab.errors import at_least, within
 from supple_lab.registry import UnknownName, no_such
 from supple_lab.rl.base import Environment, Frame, Game, Step
 from supple_lab.rl.games import GAMES
@@ -51,10 +52,8 @@ class Atari(Game):
     def __post_init__(self) -> None:
         if self.title not in GAMES:
             raise UnknownName(no_such("Atari game", self.title, GAMES))
-        if self.max_steps is not None and self.max_steps < 1:
-            raise ValueError(f"Atari.max_steps is a number of steps, at least 1; got {self.max_steps}.")
-        if self.sticky is not None and not 0 <= self.sticky <= 1:
-            raise ValueError(f"Atari.sticky is a probability, in [0, 1]; got {self.sticky}.")
+        at_least(1, self, "max_steps")
+        within(0, 1, self, "sticky")
 
     @property
     def rules(self) -> Preset:

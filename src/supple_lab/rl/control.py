@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from supple.fields import Checked
-from supple_lab.errors import at_least
+from supple_lab.errors import at_least, positive
 from supple_lab.rl.base import Environment, Game
 from supple_lab.streams import stream_seed
 
@@ -91,11 +91,9 @@ class Slippery(Task):
     most: float = 2.0  # likewise
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.least <= self.most < math.inf or not 0.0 < self.friction < math.inf:
-            raise ValueError(
-                f"{type(self).__name__}: friction, least and most are positive factors, least <= most; "
-                f"got {self.friction}, {self.least} and {self.most}."
-            )
+        positive(self, "friction", "least")
+        if self.least > self.most:
+            raise ValueError(f"{type(self).__name__}.least must be at most its most, {self.most}; got {self.least}.")
 
     def facts(self) -> dict[str, float]:
         return {"friction": self.friction}

@@ -7,7 +7,7 @@ from typing import Literal
 from supple.metrics.base import Metric
 from supple.metrics.rank import EffectiveRank
 from supple.metrics.units import DormantRatio, SaturatedShare, SignEntropy
-from supple_lab.errors import at_least
+from supple_lab.errors import at_least, positive, within
 from supple_lab.rl.base import Game
 from supple_lab.spec import Problem
 
@@ -55,27 +55,21 @@ class DQN(Problem):
 
     def __post_init__(self) -> None:
         counts = ("num_iterations", "steps_per_iteration", "steps_per_segment", "evaluation_steps", "num_decay_steps")
-        at_least(1, self, *counts, "target_period", "boundary_period", "batch_size", "num_stacked")
+        at_least(1, self, *counts, "target_period", "boundary_period")
+        within(1, MAX_BATCH, self, "batch_size")
+        within(1, MAX_STACKED, self, "num_stacked")
         at_least(1, self, "num_random_steps")  # an update needs a step to learn from
-        for name in ("evaluation_epsilon", "epsilon_floor", "discount"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"DQN.{name} must be in [0, 1]; got {getattr(self, name)}.")
+        within(0, 1, self, "evaluation_epsilon", "epsilon_floor", "discount")
         if labelled := [metric.name for metric in self.metrics if metric.needs_task]:
             raise ValueError(f"DQN.metrics: {', '.join(labelled)} needs labelled images, which games do not have.")
-        for name, most in (("num_stacked", MAX_STACKED), ("batch_size", MAX_BATCH)):
-            if getattr(self, name) > most:
-                raise ValueError(f"DQN.{name} must be at most {most}; got {getattr(self, name)}.")
         # At worst the newest frame begins a game and the one before ended one: the stack before those must be there.
         if self.capacity < self.num_stacked + 2:
             raise ValueError(
                 f"DQN.capacity counts frames, at least {self.num_stacked + 2}, two more than are stacked; "
                 f"got {self.capacity}."
             )
-        if not 0 < self.replay_ratio <= MAX_REPLAY_RATIO:
-            raise ValueError(
-                f"DQN.replay_ratio is updates per step, more than 0 and at most {MAX_REPLAY_RATIO:,}; "
-                f"got {self.replay_ratio}."
-            )
+        positive(self, "replay_ratio")
+        within(0, MAX_REPLAY_RATIO, self, "replay_ratio")
         if self.boundary_period < self.replay_ratio:
             raise ValueError(
                 f"DQN.boundary_period counts updates, at replay ratio {self.replay_ratio:g} at least "

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from supple_lab.errors import at_least
+from supple_lab.errors import at_least, within
 from supple_lab.registry import UnknownName, no_such
 from supple_lab.rl.base import Environment, Frame, Game, Step
 
@@ -29,8 +29,7 @@ class MinAtar(Game):
         for title in self.titles:
             if title not in TITLES:
                 raise UnknownName(no_such("game of MinAtar", title, TITLES))
-        if not 0 <= self.place < len(self.titles):
-            raise ValueError(f"MinAtar.place is that of one of {len(self.titles)} titles; got {self.place}.")
+        within(0, len(self.titles) - 1, self, "place")
 
     @property
     def title(self) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from supple_lab.errors import at_least
+from supple_lab.errors import at_least, within
 from supple_lab.rl.control import Task
 from supple_lab.rl.dqn_problem import Mode
 from supple_lab.spec import Problem
@@ -40,12 +40,8 @@ class OffPolicy(Problem):
         at_least(1, self, "num_stages", "segments_per_stage", "steps_per_segment", "policy_delay", "num_evaluated")
         at_least(2, self, "batch_size")
         at_least(1, self, "num_random_steps")  # an update needs a step to learn from
-        for name in ("discount", "target_rate"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"OffPolicy.{name} must be in [0, 1]; got {getattr(self, name)}.")
-        for name in ("noise", "target_noise", "largest_noise"):
-            if not getattr(self, name) >= 0.0:
-                raise ValueError(f"OffPolicy.{name} must not be negative; got {getattr(self, name)}.")
+        at_least(0, self, "noise", "target_noise", "largest_noise")
+        within(0, 1, self, "discount", "target_rate")
 
     @property
     def num_records(self) -> int:

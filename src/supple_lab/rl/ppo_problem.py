@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from supple_lab.errors import at_least
+from supple_lab.errors import at_least, positive, within
 from supple_lab.rl.control import Task
 from supple_lab.spec import Problem
 
@@ -45,13 +45,9 @@ class PPO(Problem):
         at_least(1, self, "num_stages", "segments_per_stage", "rollouts_per_segment", "num_bodies", "epochs")
         at_least(2, self, "steps_per_rollout", "batch_size")
         at_least(1, self, "num_evaluated")
-        for name in ("discount", "decay"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"PPO.{name} must be in [0, 1]; got {getattr(self, name)}.")
-        for name in ("clip", "clip_norm", "value_weight", "actor_scale"):
-            if not getattr(self, name) > 0.0:
-                raise ValueError(f"PPO.{name} must be positive; got {getattr(self, name)}.")
         at_least(0, self, "entropy_weight")
+        within(0, 1, self, "discount", "decay")
+        positive(self, "clip", "clip_norm", "value_weight", "actor_scale")
 
     @property
     def num_records(self) -> int:

@@ -29,8 +29,7 @@ class ClassIncremental(Scenario):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.replay is not None:
-            at_least(1, self, "replay")
+        at_least(1, self, "replay")
 
     def check(self, facts: Facts) -> None:
         check_groups(self, facts)

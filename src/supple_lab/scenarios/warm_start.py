@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from supple_lab.data.base import Facts, Splits
-from supple_lab.errors import at_least
+from supple_lab.errors import at_least, positive, within
 from supple_lab.scenarios.base import Scenario, Size, Stage, Unsuitable
 from supple_lab.streams import stream
 
@@ -20,7 +20,7 @@ class WarmStart(Scenario):
     name = "warm_start"
     fresh_optimizer = True
     num_stages = 2
-    share: float = 0.1
+    share: float = 0.1  # of the data, in the first stage
     warm_epochs: int = 1000
     epochs: int = 100
     batch_size: int = 256
@@ -28,10 +28,8 @@ class WarmStart(Scenario):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(1, self, "warm_epochs")
-        if not 0.0 < self.share <= 1.0:
-            raise ValueError(
-                f"WarmStart.share is the part of the data of the first stage, in (0, 1]; got {self.share}."
-            )
+        positive(self, "share")
+        within(0, 1, self, "share")
 
     def check(self, facts: Facts) -> None:
         if round(self.share * facts.num_train) < 1:

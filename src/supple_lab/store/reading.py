@@ -129,14 +129,6 @@ def read_status(folder: Path) -> Json:
         return WAITING
 
 
-def read_object(path: Path) -> Json:
-    """The JSON object in a file; an empty one if there is none, or none can be read."""
-    try:
-        return _object(path)
-    except (StorageError, WrongContent):
-        return {}
-
-
 def read_epochs(folder: Path, status: Json) -> list[Record]:
     """The run's log of epochs, or WrongContent."""
     try:

@@ -61,6 +61,8 @@ class Store:
                 f"{root} was written by a newer supple (store format {written_by}; this one reads up to {FORMAT}). "
                 "Upgrade supple, or choose another folder with --out DIR."
             )
+        if (runs := root / "runs").is_file():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(runs))
         return cls(root, Mirror(mirror) if mirror else None)
 
     def folder(self, spec: RunSpec) -> RunFolder:

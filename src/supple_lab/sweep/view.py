@@ -5,7 +5,8 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from types import MappingProxyType, TracebackType
 
@@ -69,11 +70,6 @@ class View(ABC):
         gained = sum(now - then for now, then in zip(progress, before, strict=True) if now > then)
         return (time.monotonic() - self._started) * (len(runs) - sum(progress)) / gained if gained > 0 else None
 
-    def runs_per_hour(self) -> float | None:
-        """How many runs ended in an hour, at the rate so far; None before one did."""
-        hours = (time.monotonic() - self._started) / 3600
-        return len(self._settled) / hours if self._settled else None
-
     def __enter__(self) -> "View":
         self._thread.start()
         return self
@@ -103,11 +99,6 @@ class View(ABC):
         """Print or draw how the runs stand."""
 
 
-class Quiet(View):
-    def show(self, runs: Sequence[RunProgress]) -> None:
-        pass
-
-
 class PlainLines(View):
     """A line when a run ends, and a summary now and then: readable in a log."""
 
@@ -123,7 +114,7 @@ class PlainLines(View):
                 print(f"{run.title}: {run.state}{_accuracy(run)}", flush=True)
         if time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            print(summary(runs, self.seconds_left(runs), self.runs_per_hour()), flush=True)
+            print(summary(runs, self.seconds_left(runs)), flush=True)
 
 
 class LiveTable(View):
@@ -145,8 +136,7 @@ class LiveTable(View):
         self._live.update(self.table(runs), refresh=True)
 
     def table(self, runs: Sequence[RunProgress]) -> Table:
-        caption = summary(runs, self.seconds_left(runs), self.runs_per_hour())
-        table = Table(caption=caption, box=None, caption_justify="left")
+        table = Table(caption=summary(runs, self.seconds_left(runs)), box=None, caption_justify="left")
         for heading in ("run", "state", "progress", "", "left", "online accuracy"):
             table.add_column(heading)
         for run in sorted(runs, key=lambda run: ORDER.index(run.state))[:MAX_ROWS]:
@@ -159,9 +149,9 @@ class LiveTable(View):
         return table
 
 
-def choose_view(*, quiet: bool) -> type[View]:
+def choose_view(*, quiet: bool) -> Callable[..., AbstractContextManager[object]]:
     if quiet:
-        return Quiet
+        return lambda *_: nullcontext()
     return LiveTable if sys.stdout.isatty() else PlainLines
 
 
@@ -192,17 +182,12 @@ def titles_of(specs: Sequence[RunSpec], conditions: Conditions = NO_CONDITIONS) 
     return {run: title if counts[title] == 1 else f"{title} ({run})" for run, title in titles.items()}
 
 
-def summary(runs: Sequence[RunProgress], seconds_left: float | None, runs_per_hour: float | None) -> str:
+def summary(runs: Sequence[RunProgress], seconds_left: float | None) -> str:
     states = [run.state for run in runs]
     counts = [f"{states.count(state):,} {state}" for state in ORDER if state in states]
     progress = sum(run.progress for run in runs) / max(len(runs), 1)
-    rate = (
-        ""
-        if runs_per_hour is None
-        else f", {runs_per_hour:,.0f} {'run' if round(runs_per_hour) == 1 else 'runs'} an hour"
-    )
     left = "" if seconds_left is None or progress >= 1 else f", about {in_words(seconds_left)} left"
-    return f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}: {', '.join(counts)}; {progress:.0%}{rate}{left}"
+    return f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}: {', '.join(counts)}; {progress:.0%}{left}"
 
 
 def in_words(seconds: float) -> str:
