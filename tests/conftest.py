@@ -1,6 +1,7 @@
 """Tests start from the same seed, with nothing compiled; those marked gpu need one; what imports torchvision works."""
 
 import os
+import shutil
 import sys
 
 import pytest
@@ -11,6 +12,7 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 import torch
 
 import timm_shim
+from supple.kernels.cpu import CpuKernel, NoLibraryError
 
 timm_shim.declare_operators()  # here, too: pytest-xdist imports a library to show a warning of its own kind
 
@@ -30,6 +32,17 @@ def _seeded():
     yield
     if "torch._dynamo" in sys.modules:  # it compiles one code object, as nn.Sequential's, only so often
         torch.compiler.reset()
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    """The kernel in C, which a machine with a compiler must have."""
+    try:
+        return CpuKernel()
+    except NoLibraryError as error:
+        if shutil.which("cc") is None:
+            pytest.skip(str(error))
+        raise
 
 
 @pytest.fixture

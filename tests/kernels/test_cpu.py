@@ -2,7 +2,6 @@
 
 import ctypes
 import math
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from slowly import slow
 from supple import kernels
 from supple.kernels import cpu
 from supple.kernels.base import Intervals
-from supple.kernels.cpu import BrokenLibraryError, CpuKernel, NoLibraryError
+from supple.kernels.cpu import BrokenLibraryError, CpuKernel
 from supple.kernels.operator import interval_dropout
 
 FLIP = Intervals((0.0,), (0.9, 1.0 - 0.9))
@@ -31,16 +30,6 @@ PATHS = (FLIP, Intervals((0.0,), (0.95, 0.0)), SELECT, Intervals((0.0,), (0.3, 0
 EVERY_DTYPE = pytest.mark.parametrize("dtype", laws.DTYPES, ids=str)
 EVERY_PATH = pytest.mark.parametrize("intervals", PATHS, ids=str)
 SEED_A, SEED_B = ((ctypes.c_uint64 * 1)(seed) for seed in (1, 2))
-
-
-@pytest.fixture(scope="module")
-def kernel() -> CpuKernel:
-    try:
-        return CpuKernel()
-    except NoLibraryError as error:
-        if shutil.which("cc") is None:
-            pytest.skip(str(error))
-        raise
 
 
 @pytest.fixture
