@@ -26,6 +26,11 @@ def test_interval_equals_scipys(values):
     assert mean_interval(values) == pytest.approx(tuple(theirs))
 
 
+def test_intervals_of_several_looks_share_what_may_be_missed():
+    theirs = stats.ttest_1samp(SEEDS["five"], 0.0).confidence_interval(1.0 - 0.05 / 7)
+    assert mean_interval(SEEDS["five"], looks=7) == pytest.approx(tuple(theirs))
+
+
 @pytest.mark.parametrize("num_seeds", [2, 3, 5])
 def test_interval_covers_the_mean_as_often_as_it_says(num_seeds):
     draws = np.random.default_rng(0).normal(loc=0.3, size=(4000, num_seeds))
