@@ -19,7 +19,8 @@ def draw(shade: Shade) -> Figure:
     titles = sorted({run["game"] for run in runs})
     with panels(columns=len(titles), width=7.0, height=3.2) as (figure, axes):
         for each, title in zip(axes, titles, strict=True):
-            draw_game_(each, [run for run in runs if run["game"] == title], GAMES[title].random, shade)
+            at_random, _ = GAMES[title]
+            draw_game_(each, [run for run in runs if run["game"] == title], at_random, shade)
             titled_(each, title)
         axes[0].legend(frameon=False, loc="upper left", fontsize=9)
         axes[0].set_ylabel("score at evaluation")
