@@ -31,6 +31,7 @@ from supple.methods import (
     UseCReLU,
     Vanilla,
 )
+from supple.taps import InputTap
 from written import holding
 
 METHODS = [
@@ -349,6 +350,28 @@ def test_inputs_by_position_and_by_name_are_seen():
         plain(lambda x: model(x, mask=torch.ones(len(x), 1), scale=1.0), optimizer, None, x, y)
     train(parts, DATA[:3])
     assert_same(model.net, parts[0])
+
+
+@holding(lambda: {"net": network()})
+class Nameless(nn.Module):
+    """Its input has no name."""
+
+    def forward(self, x, /, mask=None):
+        return self.net(x) * mask
+
+
+def test_inputs_that_have_no_name_are_not_seen_beside_named_ones():
+    model, seen = Nameless(), []
+    model.register_forward_pre_hook(InputTap(seen.append), with_kwargs=True)
+    model(DATA[0][0], mask=torch.ones(1))
+    assert not seen
+
+
+def test_a_reader_of_inputs_is_given_the_arguments_of_the_call_as_they_are():
+    model, seen = Masked(), []
+    model.register_forward_pre_hook(InputTap(seen.append, lambda args, kwargs: args[0]), with_kwargs=True)
+    model(DATA[0][0], mask=torch.ones(1))
+    assert seen[0] is DATA[0][0]
 
 
 def test_scalars_among_the_inputs_are_no_examples():
@@ -767,6 +790,24 @@ def test_methods_act_in_the_second_step_of_sam_on_the_optimizer_in_it():
     attach(model, own, FullReset(every=1))
     step_of_sam(model, own, *DATA[0])
     assert not any(part.any() for state in own.base_optimizer.state.values() for part in state.values())
+
+
+class Lookahead(torch.optim.Optimizer):
+    """As timm has it: torch calls no hooks of its step, because it skips ``super().__init__``."""
+
+    def __init__(self, base):
+        self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks = {}, {}
+        self._base_optimizer, self.param_groups, self.state, self.defaults = base, base.param_groups, {}, base.defaults
+
+    def step(self, closure=None):
+        return self._base_optimizer.step(closure)
+
+
+def test_methods_act_in_the_step_of_the_optimizer_that_lookahead_holds():
+    optimizer = Lookahead(adam(model := network()))
+    plasticity = attach(model, optimizer, L2())
+    plain(model, optimizer, None, *DATA[0])
+    assert plasticity.num_acts == [1]
 
 
 def test_model_that_is_frozen_at_first_is_seen_in_training():

@@ -395,6 +395,6 @@ def checked_methods(methods: object, way_out: str = "use convert(model, {activat
 
 
 def unwrapped(optimizer: Any) -> Any:
-    """The optimizer itself, without what accelerate or SAM (first_step, second_step) wraps around it."""
-    held = (getattr(optimizer, name, None) for name in ("optimizer", "base_optimizer"))
+    """The optimizer itself, without what accelerate, SAM (first_step, second_step) or timm's Lookahead puts on it."""
+    held = (getattr(optimizer, name, None) for name in ("optimizer", "base_optimizer", "_base_optimizer"))
     return next((unwrapped(one) for one in held if isinstance(one, torch.optim.Optimizer)), optimizer)

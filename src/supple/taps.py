@@ -28,9 +28,10 @@ class Tap:
 
 def all_by_name(forward: Callable[..., Any], args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
     """The same call without arguments by position; as it is if the forward has no names for them."""
-    parameters = inspect.signature(forward).parameters.values()
-    names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-    return ((), dict(zip(names, args, strict=False)) | kwargs) if len(args) <= len(names) else (args, kwargs)
+    parameters = list(inspect.signature(forward).parameters.values())[: len(args)]
+    if len(parameters) < len(args) or any(one.kind is not one.POSITIONAL_OR_KEYWORD for one in parameters):
+        return args, kwargs
+    return (), {one.name: value for one, value in zip(parameters, args, strict=True)} | kwargs
 
 
 class InputTap(Tap):
@@ -44,9 +45,9 @@ class InputTap(Tap):
             return
         if self.is_open or not model.training or not torch.is_grad_enabled():
             return
-        if args and kwargs:
-            args, kwargs = all_by_name(model.forward, args, kwargs)
         inputs = self.read(args, kwargs)
+        if inputs is None and args and kwargs:
+            inputs = self.read(*all_by_name(model.forward, args, kwargs))
         if inputs is not None:
             self.is_open = True  # tracing calls the model too
             try:
