@@ -176,6 +176,8 @@ LOOKED_UP = "it is looked up when the forward runs; hold it as a submodule (nn.R
     [
         ("BY_NAME['relu'](x)", []),
         ("self.functions[1](x)", []),
+        ("self.functions[-1](x)", []),
+        ("self.functions[-self.which[0]](x)", []),
         ("CLASSES['relu']()(x)", []),
         ("BY_NAME['pool'](x, 2)", []),
         ("BY_NAME[self.name](x)", [("relu", LOOKED_UP)]),

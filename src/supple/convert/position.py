@@ -41,7 +41,7 @@ def item(base: Any, index: Any) -> Any:
         if isinstance(index, int) and -len(names) <= index < len(names):
             index = names[index]
         return Position(modules, index) if index in names else UNKNOWN
-    items = dict(enumerate(base)) if type(base) in (list, tuple) else base
+    items = dict(zip(range(-len(base), len(base)), 2 * base, strict=True)) if type(base) in (list, tuple) else base
     chosen = items.get(index) if type(items) is dict and isinstance(index, (int, str)) else None
     return chosen if callable(chosen) and not isinstance(chosen, nn.Module) else UNKNOWN
 

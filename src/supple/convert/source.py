@@ -260,7 +260,10 @@ def is_stored(name: ast.Name) -> bool:
 def is_looked_up(called: Any) -> bool:
     """Whether an index that only the run knows chooses it: ``ACTS[self.name](x)``, ``CLASSES[self.name]()(x)``."""
     chosen = called.func if isinstance(called, ast.Call) else called
-    return isinstance(chosen, ast.Subscript) and not isinstance(chosen.slice, ast.Constant)
+    if not isinstance(chosen, ast.Subscript):
+        return False
+    index = chosen.slice.operand if isinstance(chosen.slice, ast.UnaryOp) else chosen.slice  # -1
+    return not isinstance(index, ast.Constant)
 
 
 def viewed(node: Any) -> list[str]:
