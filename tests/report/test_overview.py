@@ -62,6 +62,14 @@ def test_index_says_of_each_claim_that_settings_were_selected_on_the_seeds_repor
     assert words.count("some settings were selected on the very seeds reported") == 1
 
 
+def test_a_card_of_an_earlier_version_that_said_more_is_kept(tmp_path):
+    write(tmp_path, INFO)
+    card = json.loads((tmp_path / "cards" / "sample.json").read_text())
+    (tmp_path / "cards" / "sample.json").write_text(json.dumps({**card, "picture": "iVBORw0KGgo="}))
+    write(tmp_path, OTHER)
+    assert [vars(one) for one in cards_in(tmp_path) if one.study == "sample"] == [card]
+
+
 def test_a_damaged_card_is_left_out(tmp_path):
     write(tmp_path, INFO)
     (tmp_path / "cards" / "broken.json").write_text("{")

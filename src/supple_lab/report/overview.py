@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from supple_lab.report.figure import StudyReport
@@ -58,9 +58,10 @@ def cards_in(folder: Path) -> list[Card]:
     cards = []
     for path in sorted((folder / "cards").glob("*.json")):
         try:
-            cards.append(Card(**json.loads(path.read_bytes())))
+            content = json.loads(path.read_bytes())
+            cards.append(Card(**{one.name: content[one.name] for one in fields(Card) if one.name in content}))
         except (ValueError, TypeError, KeyError, RecursionError):
-            continue  # written by another version: that report replaces it
+            continue  # no card of this version or one before: its report replaces it
     return cards
 
 
