@@ -393,7 +393,7 @@ def test_dataset_in_place_of_the_batches_of_a_stage_is_refused(method):
     plasticity = made(method, example=True)[2]
     dataset = TensorDataset(*DATA[0])
     for hook in (plasticity.end_stage, plasticity.begin_stage):
-        with pytest.raises(TypeError, match=r"batches, and a TensorDataset gives single examples.*DataLoader\("):
+        with pytest.raises(TypeError, match=r"batches, and a TensorDataset is a dataset of examples.*DataLoader\("):
             hook(dataset)
         hook(DataLoader(dataset, batch_size=10))
 

@@ -444,7 +444,7 @@ def test_plot_shows_both_and_the_verdict():
         ({"fresh": lambda: 3}, "must make a new network, an nn.Module; it gave 3, an int"),
         ({"data": []}, "data hold no batch"),
         ({"data": digits(0, 50)[0]}, r"data are batches \(x, y\) or dicts; a batch here is tensor"),
-        ({"data": TensorDataset(*digits(0, 50)[0])}, "data are batches, and a TensorDataset gives single examples"),
+        ({"data": TensorDataset(*digits(0, 50)[0])}, "data are batches, and a TensorDataset is a dataset of examples"),
         ({"loss": None}, r"needs the loss of batches \(x, y\)"),
         ({"loss": lambda out, y: F.cross_entropy(out, y, reduction="none")}, r"got a tensor of shape \(50,\)"),
         ({"optimizer": torch.optim.SGD(mlp().parameters(), 0.1)}, "optimizer must be a function of parameters"),

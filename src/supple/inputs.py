@@ -72,8 +72,8 @@ def check_batches(data: object, what: str) -> None:
     """Refuse a dataset that gives one example after the other."""
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
         raise TypeError(
-            f"{what} are batches, and a {type(data).__name__} gives single examples. Pass a loader of it, "
-            "torch.utils.data.DataLoader(dataset, batch_size=...)."
+            f"{what} are batches, and a {type(data).__name__} is a dataset of examples. Pass a loader of it, "
+            "torch.utils.data.DataLoader(dataset, batch_size=...); None if each item is a batch."
         )
 
 
