@@ -72,6 +72,12 @@ def spelled(line: str) -> Whole:
     return read(Whole, grouped(line.split()))
 
 
+def refusal(cls: type, line: str) -> str:
+    with pytest.raises(UserError) as caught:
+        read(cls, grouped(line.split()))
+    return str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
@@ -118,9 +124,7 @@ def test_options_spell_fields_and_parts(line, wanted):
     ],
 )
 def test_options_that_spell_nothing_are_refused(line, sentence):
-    with pytest.raises(UserError) as caught:
-        spelled(line)
-    assert sentence in str(caught.value)
+    assert sentence in refusal(Whole, line)
 
 
 @pytest.mark.parametrize(
@@ -151,9 +155,7 @@ def test_words_that_follow_no_option_have_their_places(line, wanted):
     ],
 )
 def test_words_without_a_place_are_refused(line, sentence):
-    with pytest.raises(UserError) as caught:
-        read(Placed, grouped(line.split()))
-    assert sentence in str(caught.value)
+    assert sentence in refusal(Placed, line)
 
 
 def test_help_says_what_the_source_says():
@@ -213,9 +215,7 @@ def test_values_of_every_annotation_can_be_typed(line, wanted):
     ],
 )
 def test_values_of_no_annotation_are_refused(line, sentence):
-    with pytest.raises(UserError) as caught:
-        read(Odd, grouped(line.split()))
-    assert sentence in str(caught.value)
+    assert sentence in refusal(Odd, line)
 
 
 def test_help_says_what_can_be_typed():
