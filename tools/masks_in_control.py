@@ -1,7 +1,8 @@
-"""What AID's masks do to PPO's actor on HalfCheetah (docs/control.md): two controls, and how far masks move an action.
+"""What AID's masks do to PPO's actor on MuJoCo's tasks (docs/control.md): controls, and how far masks move an action.
 
     python tools/masks_in_control.py --out out/masks --arms critic --seeds 0 1 2    # the same command goes on
     python tools/masks_in_control.py --out out/masks --arms aid aid_mean critic --no-training > masks.jsonl
+    python tools/masks_in_control.py --out out/masks --task Ant --arms aid_mean critic
 
 ``critic``: AID in the critic alone, the actor has ReLU. ``aid_mean``: AID's mean in both, no noise. A line for each run
 that has ended: its return after each stage, and of the network at the end the spread of the policy's own actions, the
@@ -42,8 +43,8 @@ NUM_MASKS = 32
 STEPS_OF_AN_EPISODE = 1000
 
 
-def spec_of(arm: str, seed: int) -> RunSpec:
-    spec, *_ = Control().specs(StudyOptions(scale="full", only="PPO, HalfCheetah"))
+def spec_of(task: str, arm: str, seed: int) -> RunSpec:
+    spec, *_ = Control().specs(StudyOptions(scale="full", only=f"PPO, {task}"))
     problem = spec.problem
     assert isinstance(problem, PPO)
     if arm == "critic":
@@ -79,22 +80,31 @@ def look(spec: RunSpec, checkpoint: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def lines(store: Store, arms: list[str], seeds: list[int]) -> Iterator[dict[str, Any]]:
+def lines(store: Store, task: str, arms: list[str], seeds: list[int]) -> Iterator[dict[str, Any]]:
     for arm in arms:
         for seed in seeds:
-            folder = store.folder(spec := spec_of(arm, seed))
+            folder = store.folder(spec := spec_of(task, arm, seed))
             checkpoint = folder.latest_checkpoint(CPU) if folder.state() == "done" else None
             if checkpoint is None:
                 continue
             stored = read_run(folder.path)
             about = {name: stored.status[name] for name in ("device", "hardware", "commit", "seconds")}
             scores = [record["score"] for record in stored.records]
-            yield {"id": spec.run_id, "arm": arm, "seed": seed, **about, "score": scores, **look(spec, checkpoint)}
+            yield {
+                "id": spec.run_id,
+                "task": task,
+                "arm": arm,
+                "seed": seed,
+                **about,
+                "score": scores,
+                **look(spec, checkpoint),
+            }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--task", choices=("HalfCheetah", "Ant"), default="HalfCheetah")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--no-training", action="store_true", help="say what has ended")
@@ -102,8 +112,8 @@ def main() -> None:
     store = Store.create(arguments.out)
     for arm in arguments.arms if not arguments.no_training else ():
         for seed in arguments.seeds:
-            execute(spec_of(arm, seed), store)
-    for line in lines(store, arguments.arms, arguments.seeds):
+            execute(spec_of(arguments.task, arm, seed), store)
+    for line in lines(store, arguments.task, arguments.arms, arguments.seeds):
         print(json.dumps(line), flush=True)
 
 

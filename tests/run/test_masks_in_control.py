@@ -22,7 +22,7 @@ SPECS = {
 
 
 def test_masks_move_the_actor_that_has_them_alone(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(tool, "spec_of", lambda arm, seed: SPECS[arm])
+    monkeypatch.setattr(tool, "spec_of", lambda task, arm, seed: SPECS[arm])
     monkeypatch.setattr(tool, "STEPS_OF_AN_EPISODE", 20)
     store = Store.create(tmp_path)
     assert {execute(spec, store) for spec in SPECS.values()} == {"done"}
@@ -36,3 +36,11 @@ def test_masks_move_the_actor_that_has_them_alone(tmp_path, monkeypatch, capsys)
         assert 0.5 < line["own_spread"] < 1.5  # it starts at 1
         assert len(line["score"]) == SPECS["aid"].problem.num_stages
         assert line["with_masks"] == pytest.approx(line["score"][-1], abs=30)
+
+
+@pytest.mark.parametrize("task", ["HalfCheetah", "Ant"])
+def test_arms_are_runs_of_the_task_that_differ_in_what_the_actor_has(task):
+    critic, mean = (tool.spec_of(task, arm, 2) for arm in ("critic", "aid_mean"))
+    assert {critic.problem.task.title, mean.problem.task.title} == {task}
+    assert (critic.problem.activation_in, mean.problem.activation_in) == ("critic", "both")
+    assert critic.method.relu_prob == mean.method.relu_prob == 0.99
