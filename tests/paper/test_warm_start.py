@@ -12,6 +12,7 @@ from supple_lab.models.resnet18 import ResNet18
 from supple_lab.optimizer import Adam
 from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.warm_start import WarmStart
+from supple_lab.report.write import only_asked
 from supple_lab.scenarios.stationary import Stationary
 from supple_lab.scenarios.warm_start import WarmStart as Warm
 
@@ -49,6 +50,15 @@ def test_what_acts_between_stages_alone_has_its_cold_start_from_the_vanilla_netw
     (table,) = drawn(STUDY, order, lambda spec: accuracies(spec, shrink_perturb=0.05, dash=0.02)).tables
     gaps = {row[0]: row[table.header.index("gap")] for row in table.rows}
     assert (gaps["S&P"], gaps["DASH"]) == ("0.050 ± 0.000", "0.020 ± 0.000")
+
+
+def test_the_vanilla_networks_cold_start_is_run_for_what_acts_between_stages_alone():
+    order = StudyOptions(scale="paper", methods=("shrink_perturb", "dash"), num_seeds=3)
+    cold = [spec for spec in STUDY.specs(order) if isinstance(spec.problem.scenario, Stationary)]
+    assert [spec.method for spec in cold] == [Vanilla()] * 3
+    (table,) = only_asked(drawn(STUDY, order, lambda spec: accuracies(spec, shrink_perturb=0.05, dash=0.02))).tables
+    gaps = {row[0]: row[table.header.index("gap")] for row in table.rows}
+    assert gaps == {"S&P": "0.050 ± 0.000", "DASH": "0.020 ± 0.000"}
 
 
 def decided(order=PAPER, **changed):

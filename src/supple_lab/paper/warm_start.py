@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from supple.methods import Vanilla
 from supple_lab.paper.claims import Above, All, Below, Claim, Each, Number, OnlyIf, Rule, final, number
 from supple_lab.paper.compare import BAND, bar, beside_the_paper, label_of, sample_table
 from supple_lab.paper.method_runs import MethodRuns, chosen, nothing_over_epochs
@@ -131,9 +132,12 @@ def conditions(order: StudyOptions) -> dict[str, Condition]:
         whole = replace(whole, label=f"{network.label}, {start} start")
         if start == "warm":
             return whole
-        # A cold start has no boundary: what acts there alone would only run the vanilla network again.
-        own = tuple(one for one in whole.settings(order) if not acts_between_stages_alone(one.method))
-        return replace(whole, given=own)
+        # A cold start has no boundary: what acts there alone trains as the vanilla network does, which runs for all.
+        own = (
+            one._replace(method=Vanilla()) if acts_between_stages_alone(one.method) else one
+            for one in whole.settings(order)
+        )
+        return replace(whole, given=tuple(dict.fromkeys(own)))
 
     return {start: condition(start, scenarios.at(order.scale)) for start, scenarios in SCENARIOS.items()}
 
