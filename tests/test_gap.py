@@ -443,6 +443,7 @@ def test_plot_shows_both_and_the_verdict():
         ({"fresh": mlp()}, "plasticity_gap's fresh must be a function that makes a network.*, a Sequential"),
         ({"fresh": lambda: 3}, "must make a new network, an nn.Module; it gave 3, an int"),
         ({"data": []}, "data hold no batch"),
+        ({"test": []}, "plasticity_gap's test data hold no batch"),
         ({"data": digits(0, 50)[0]}, r"data are batches \(x, y\) or dicts; a batch here is tensor"),
         ({"data": TensorDataset(*digits(0, 50)[0])}, "data are batches, and a TensorDataset is a dataset of examples"),
         ({"loss": None}, r"needs the loss of batches \(x, y\)"),

@@ -195,7 +195,7 @@ def plasticity_gap(
     rates = RATES if lr == "best" else (ADAM_RATE if lr is None and optimizer is None else lr,)
     with undisturbed(data), kept_loader_generators(test), mask_stream(None), torch.inference_mode(mode=False):
         batches = first_batches(data, steps, loss=loss)
-        examined = None if test is None else first_batches(test, None, loss=loss)
+        examined = None if test is None else first_batches(test, None, loss=loss, what="test data")
         found = []
         for rate, seed in itertools.product(rates, range(seeds)):
             given = with_random_targets(batches, seed) if targets == "random" else batches

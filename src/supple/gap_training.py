@@ -118,14 +118,16 @@ def copied(network: nn.Module) -> nn.Module:
     return twin if twin.training else twin.train()
 
 
-def first_batches(data: Iterable[Any], number: int | None, *, loss: Loss | None) -> Sequence[Any]:
-    check_batches(data, "plasticity_gap's data")
+def first_batches(data: Iterable[Any], number: int | None, *, loss: Loss | None, what: str = "data") -> Sequence[Any]:
+    check_batches(data, f"plasticity_gap's {what}")
     batches = data[:number] if isinstance(data, Sequence) else list(itertools.islice(data, number))
     if not batches:
-        raise ValueError("plasticity_gap's data hold no batch; a generator that was read before is empty.")
+        raise ValueError(f"plasticity_gap's {what} hold no batch; a generator that was read before is empty.")
     if not isinstance(batches[0], Mapping):
         if not isinstance(batches[0], tuple | list) or len(batches[0]) < 2:
-            raise TypeError(f"plasticity_gap's data are batches (x, y) or dicts; a batch here is {shown(batches[0])}.")
+            raise TypeError(
+                f"plasticity_gap's {what} are batches (x, y) or dicts; a batch here is {shown(batches[0])}."
+            )
         if loss is None:
             raise TypeError("plasticity_gap needs the loss of batches (x, y), e.g. loss=nn.functional.cross_entropy.")
     return batches
