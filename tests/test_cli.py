@@ -143,6 +143,18 @@ def test_help_of_a_command_names_its_options_and_what_must_be_given(command, cap
     assert ("[KIND]" in shown) == (command == "list")  # the one word that may be left out
 
 
+@pytest.mark.parametrize(
+    ("line", "again"), [(["bench", "kernels"], "starts over"), (["train", "--device", "cpu"], "continues")]
+)
+def test_ctrl_c_is_answered_with_what_the_same_command_does(line, again, capsys, monkeypatch):
+    def interrupted(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("supple_lab.cli.command_of", interrupted)
+    assert exit_code(*line) == 1
+    assert capsys.readouterr().err == f"supple: interrupted; the same command {again}.\n"
+
+
 @pytest.mark.slow
 def test_killed_study_continues_and_ends_with_the_same_numbers(tmp_path, smoke_folder):
     out = tmp_path / "killed"

@@ -53,7 +53,8 @@ def supple(arguments: list[str]) -> int:
         print(f"supple: {error}", file=sys.stderr)
         return FAILED if isinstance(error, DiskFull) else BAD_USAGE
     except KeyboardInterrupt as error:
-        print(f"supple: {str(error) or 'interrupted'}; the same command continues.", file=sys.stderr)
+        again = "starts over" if arguments[:1] == ["bench"] else "continues"  # which writes nothing until its end
+        print(f"supple: {str(error) or 'interrupted'}; the same command {again}.", file=sys.stderr)
         if any(thread.name == COMPUTING_THREAD for thread in threading.enumerate()):
             sys.stdout.flush()
             os._exit(FAILED)  # torch aborts when threads that compute outlive the interpreter
