@@ -33,6 +33,7 @@ from supple_lab.store.store import Store
 RESULTS = Path(__file__).parent.parent / "docs/results"
 STORE = "out/queue"
 NUM_SEEDS = 5  # the paper's
+SCALES: tuple[Scale, ...] = ("smoke", "paper")
 SUPPLE = "python3 -c 'from supple_lab.cli import main; main()'"
 # Seconds besides the runs': not measured, a guess with room for slow imports.
 SECONDS_OF_A_SCRIPT = 30
@@ -75,6 +76,12 @@ class Wanted:
 def comes_along(wanted: Wanted, method: str) -> bool:
     """Whether runs of the method are the fresh networks that a study adds to those that are asked for."""
     return not set(wanted.specs("paper", (method,))) <= set(wanted.specs("paper"))
+
+
+@cache
+def started_by(wanted: Wanted, methods: tuple[str, ...]) -> frozenset[str]:
+    """The ids of the runs that a command with these methods starts, at either scale."""
+    return frozenset(spec.run_id for scale in SCALES for spec in wanted.specs(scale, methods))
 
 
 RANDOM_LABEL, PERMUTED = "random label, Adam 1e-3", "permuted input, Adam 1e-3"
@@ -251,10 +258,11 @@ def largest_part(wanted: Wanted, specs: Sequence[RunSpec], budget: float) -> Par
 
 def part_of(wanted: Wanted, asked: Sequence[RunSpec], specs: Sequence[RunSpec], num_seeds: int) -> Part:
     """These runs of so many seeds, with the missing ones that come along."""
-    along = [spec for spec in specs if comes_along(wanted, spec.method.name) and place_of(spec) < num_seeds]
-    runs = dict.fromkeys([*(spec for spec in asked if place_of(spec) < num_seeds), *along])
-    methods = dict.fromkeys(spec.method.name for spec in asked if spec not in along)
-    return Part(wanted=wanted, num_seeds=num_seeds, methods=tuple(methods) or ("vanilla",), specs=tuple(runs))
+    own = (spec.method.name for spec in asked if not comes_along(wanted, spec.method.name))
+    methods = tuple(dict.fromkeys(own)) or ("vanilla",)
+    started = started_by(wanted, methods)
+    runs = [spec for spec in specs if place_of(spec) < num_seeds and (spec in asked or spec.run_id in started)]
+    return Part(wanted=wanted, num_seeds=num_seeds, methods=methods, specs=tuple(runs))
 
 
 def reports_in(results: Path) -> list[Path]:
@@ -350,7 +358,7 @@ def main() -> None:
     parser.add_argument("--here", action="store_true", help="only runs whose data are on this machine")
     parser.add_argument("--study", choices=list(dict.fromkeys(wanted.study for wanted in QUEUE)), help="this one alone")
     parser.add_argument("--list", action="store_true", help="show what is missing, and run nothing")
-    parser.add_argument("--scale", default="paper", choices=("smoke", "paper"))
+    parser.add_argument("--scale", default="paper", choices=SCALES)
     parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
     parser.add_argument("--results", type=Path, default=RESULTS, help="the published reports")
     options = parser.parse_args()
