@@ -117,6 +117,19 @@ def test_a_method_that_was_mended_is_said_to_need_another_try(tmp_path, capsys, 
     assert cli.supple([*line, "--retry-failed"]) == 0
 
 
+def test_an_entry_that_diverges_in_every_draw_is_said_to_have_no_place(tmp_path, capsys, monkeypatch):
+    def blow_up(self, learner, state):
+        for parameter in learner.own_parameters().values():
+            parameter.detach().fill_(float("nan"))
+
+    monkeypatch.setattr("supple.methods.l2.L2.after_backward", blow_up)
+    assert cli.supple([*SMOKE, "--methods", "l2", "--quiet", "--out", str(tmp_path)]) == 0
+    said = "l2 has no place on random_labels: each of its draws diverged or failed."
+    assert said in (shown := capsys.readouterr()).out + shown.err
+    assert said in (tmp_path / "report" / "arena.html").read_text()
+    assert [one.entry for one in results_in(tmp_path)] == ["full_reset", "vanilla"]
+
+
 def test_time_that_is_up_leaves_whole_contests_and_the_same_command_goes_on(tmp_path, capsys, monkeypatch):
     line = [*SMOKE, "--methods", "redo", "--out", str(tmp_path)]
     runs, clock = itertools.count(1), itertools.count()

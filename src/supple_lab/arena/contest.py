@@ -99,6 +99,11 @@ class Contest:
         """By the rule; None if no draw came to its end."""
         return choose([self.read(spec, store) for spec in self.draws])
 
+    def came_to_nothing(self, store: Store) -> bool:
+        """Whether all draws have ended, each by diverging or failing, so that none is chosen."""
+        draws = [self.read(spec, store) for spec in self.draws]
+        return all(run.state in SETTLED for run in draws) and choose(draws) is None
+
     def specs(self, store: Store) -> list[RunSpec]:
         """All its runs, as far as the choice is made."""
         chosen = self.chosen(store)

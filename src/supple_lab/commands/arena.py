@@ -136,13 +136,20 @@ class Arena(Command):
         atomic_write(self.out / "report" / "arena.json", to_json(made).encode())
         ran = {(one.problem, one.entry) for one in own}
         taken = [one for one in board.results if (one.problem, one.entry) not in ran] if board else []
+        unplaced = [
+            f"{one.entry.name} has no place on {one.problem.name}: each of its draws diverged or failed."
+            for one in contests
+            if one.came_to_nothing(store)
+        ]
         self.show(
             made,
             [*own, *taken],
             run_here={one.entry for one in own},
             taken=board if taken else None,
-            remarks=remarks,
+            remarks=[*remarks, *unplaced],
         )
+        for sentence in unplaced:
+            print_note(sentence)
 
     def wanted(self, names: Sequence[str], board: Board | None) -> list[Contest]:
         """Entry after entry, so that what is cut off leaves entries on all problems."""
