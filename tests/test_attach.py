@@ -31,6 +31,7 @@ from supple.methods import (
     UseCReLU,
     Vanilla,
 )
+from supple.methods.base import HOOKS
 from supple.taps import InputTap
 from written import holding
 
@@ -588,6 +589,26 @@ def test_detached_methods_act_no_more():
 def test_what_cannot_be_attached_is_refused(methods, error, text):
     with pytest.raises(error, match=text):
         made(methods)
+
+
+@pytest.mark.parametrize("returned", [None, [0]])
+def test_init_that_returns_no_dict_is_refused_at_once(returned):
+    method = type("OfMine", (L2,), {"init": lambda self, learner: returned})()
+    with pytest.raises(TypeError, match=r"OfMine\.init must return the state, a dict of tensors; got (None|\[0\])\."):
+        made(method, example=True)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_hook_that_returns_a_new_state_is_refused(hook):
+    def functional(self, learner, state, *args):
+        return {}
+
+    functional.__name__ = hook
+    *_, plasticity = parts = made(type("OfMine", (L2,), {hook: functional})())
+    with pytest.raises(TypeError, match=rf"OfMine\.{hook} must return nothing: the state is changed"):  # noqa: PT012
+        train(parts, DATA[:1])
+        plasticity.end_stage(DATA[:1])
+        plasticity.begin_stage(DATA[:1])
 
 
 def test_vanilla_may_be_attached():

@@ -40,12 +40,12 @@ class Method(Checked, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for hook in IN_A_STEP:
-            if hook in vars(cls):
-                setattr(cls, hook, minimising(vars(cls)[hook]))
         for hook in HOOKS:
             if hook in vars(cls) and hook not in cls.follows:
                 setattr(cls, hook, noted(vars(cls)[hook]))
+        for hook in IN_A_STEP:
+            if hook in vars(cls):
+                setattr(cls, hook, minimising(vars(cls)[hook]))
         if "init" in vars(cls):
             setattr(cls, "init", awaited(vars(cls)["init"]))  # noqa: B010
 
@@ -134,25 +134,29 @@ def negate_maximised_(optimizer: torch.optim.Optimizer) -> None:
         torch._foreach_neg_(held)
 
 
-def noted(hook: Callable[..., None]) -> Callable[..., None]:
-    """The hook of a method, which lets the learner know that it was called."""
+def noted(hook: Callable[..., object]) -> Callable[..., None]:
+    """The hook of a method, which lets the learner know that it was called; TypeError if it returns a state."""
 
     @functools.wraps(hook)
     def call(self: Method, learner: Learner, *args: Any, **named: Any) -> None:
         learner.patience = None
-        hook(self, learner, *args, **named)
+        if isinstance(hook(self, learner, *args, **named), dict):
+            name = f"{type(self).__name__}.{hook.__name__}"
+            raise TypeError(f"{name} must return nothing: the state is changed in place; got a dict, which is lost.")
 
     return call
 
 
 def awaited(init: Callable[..., State]) -> Callable[..., State]:
-    """The method's init, after which its hooks are expected to be called."""
+    """The method's init, after which its hooks are expected to be called; TypeError if it returns no dict."""
 
     @functools.wraps(init)
     def call(self: Method, learner: Learner) -> State:
         if learner.patience is not None and self.acts_in():
             expect_hooks(self, learner)
-        return init(self, learner)
+        if not isinstance(state := init(self, learner), dict):
+            raise TypeError(f"{type(self).__name__}.init must return the state, a dict of tensors; got {state!r}.")
+        return state
 
     return call
 
