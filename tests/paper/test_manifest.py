@@ -131,7 +131,7 @@ def test_what_two_drivers_ask_for_at_once_is_all_noted(tmp_path, monkeypatch):
 def test_damaged_manifest_says_how_to_write_it_anew(tmp_path, content):
     (tmp_path / "studies").mkdir()
     path_of(tmp_path, "quickstart").write_text(content)
-    with pytest.raises(StorageError, match="Write it again: supple run quickstart"):
+    with pytest.raises(StorageError, match="at the scale of the runs there: supple run quickstart --scale"):
         read_manifest(tmp_path, "quickstart")
 
 

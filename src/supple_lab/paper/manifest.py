@@ -79,7 +79,8 @@ def read_manifest(out: Path, study: str) -> Manifest:
         ) from None
     except (ValueError, TypeError, RecursionError) as error:
         raise NoOrder(
-            f"{path} is damaged or of another version ({error}). Write it again: supple run {study} --out {out}"
+            f"{path} is damaged or of another version ({error}). Write it again, at the scale of the runs there: "
+            f"supple run {study} --scale SCALE --out {out}"
         ) from None
 
 
