@@ -1,5 +1,6 @@
 """A plugin is looked at as a whole when it is loaded: what cannot be told apart or written down is refused then."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -211,6 +212,18 @@ def test_the_arena_refuses_a_plugin_in_a_sentence(tmp_path, body, sentence):
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["run quickstart --methods vanilla mine --seeds 1 --jobs 1", "arena"])
+def test_runs_that_are_older_than_the_plugin_are_said_to_be(tmp_path, command):
+    (path := tmp_path / "mine.py").write_text(MINE.format('name = "mine"'))
+    line = [*command.split(), "--scale", "smoke", "--plugin", "mine.py", "--engine", "inline", "--out", "out"]
+    line += ["--problems", "random_labels"] if command == "arena" else []
+    said = ("1 run is" if command != "arena" else "4 runs are") + " older than mine.py and kept."
+    assert said not in (done := supple_alone(tmp_path, *line)).stdout + done.stderr
+    later = path.stat().st_mtime + 1000
+    os.utime(path, (later, later))
+    assert said in (done := supple_alone(tmp_path, *line)).stdout + done.stderr
 
 
 def test_a_method_without_any_hook_is_refused():

@@ -56,7 +56,7 @@ def test_unknown_names_are_answered_without_loading_anything_slow(line, sentence
 def test_sources_tell_the_classes_that_importing_finds(kind):
     module, _, base = registry.BASES[kind].rpartition(".")
     known = registry.known(getattr(__import__(module, fromlist=[base]), base))
-    ours = {name: cls for name, cls in known.items() if registry._is_ours(cls)}
+    ours = {name: cls for name, cls in known.items() if registry.is_ours(cls)}
     entries = registry.entries(kind)
     assert {name: (entry.module, entry.cls) for name, entry in entries.items()} == {
         name: (cls.__module__, cls.__name__) for name, cls in ours.items()

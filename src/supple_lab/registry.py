@@ -124,7 +124,7 @@ def summaries(kind: str) -> dict[str, str]:
     if PLUGIN in os.environ:
         import_plugin()
         module, _, base = BASES[kind].rpartition(".")
-        others = [cls for cls in _named(getattr(importlib.import_module(module), base)) if not _is_ours(cls)]
+        others = [cls for cls in _named(getattr(importlib.import_module(module), base)) if not is_ours(cls)]
         found |= {cls.name: (cls.__doc__ or "").partition("\n")[0] for cls in others}
     return dict(sorted(found.items()))
 
@@ -192,7 +192,7 @@ def _descendants(base: type[T]) -> list[type[T]]:
     return children + [cls for child in children for cls in _descendants(child)]
 
 
-def _is_ours(cls: type) -> bool:
+def is_ours(cls: type) -> bool:
     return cls.__module__.partition(".")[0] in OURS
 
 
@@ -225,7 +225,7 @@ def _check_plugin(file: str) -> None:
     # The plugin imports the base classes that it builds upon.
     bases = [getattr(sys.modules[module], name) for module, _, name in places if module in sys.modules]
     brought = {
-        base: [cls for cls in _descendants(base) if not _is_ours(cls) and not inspect.isabstract(cls)] for base in bases
+        base: [cls for cls in _descendants(base) if not is_ours(cls) and not inspect.isabstract(cls)] for base in bases
     }
     if not any(brought.values()):
         raise UnknownName(
@@ -235,7 +235,7 @@ def _check_plugin(file: str) -> None:
     for base, own in brought.items():
         if own:
             named = _all_named(base)
-            in_specs = any(dataclasses.is_dataclass(cls) for cls in named if _is_ours(cls))
+            in_specs = any(dataclasses.is_dataclass(cls) for cls in named if is_ours(cls))
             for mine in own:
                 check_class(mine, named, in_specs=in_specs, reserved=(NONE, *RESERVED.get(kind_of(base), ())))
                 if kind_of(base) == "method" and "name" in vars(mine):

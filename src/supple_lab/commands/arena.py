@@ -18,7 +18,7 @@ from supple_lab.arena.published import Board, made_here, published, seconds_by_p
 from supple_lab.arena.repeat import repeat
 from supple_lab.arena.score import Cell, Standing, agreement, standings
 from supple_lab.commands.base import DONE, BadUsage, Command, Device, check_device
-from supple_lab.commands.messages import print_damage, print_failures, print_notes
+from supple_lab.commands.messages import print_damage, print_failures, print_notes, print_older
 from supple_lab.commands.report import MEANINGLESS
 from supple_lab.commands.run import check_data
 from supple_lab.commands.terminal import print_note, print_table
@@ -101,6 +101,7 @@ class Arena(Command):
             if found is not None:
                 print(found, flush=True)
                 remarks.append(found)
+        print_older(store, specs_of(contests, store))
         earlier = set() if self.retry_failed else {one.spec for one in failures(store, specs_of(contests, store))}
         num_done = 0
 

@@ -1,11 +1,15 @@
 """Messages about runs: what went wrong in them, what was set aside, what failed."""
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 from supple_lab.commands.base import DONE, FAILED
 from supple_lab.commands.terminal import print_note
+from supple_lab.registry import PLUGIN, is_ours
+from supple_lab.run.network import methods_in
 from supple_lab.run.recorder import NOT_CAPTURED
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
@@ -13,6 +17,20 @@ from supple_lab.sweep.sweep import Failure
 from supple_lab.sweep.view import title_of
 
 NUM_TRACEBACK_LINES = 6  # the last frames; status.json in the run's folder has all
+
+
+def print_older(store: Store, specs: Iterable[RunSpec]) -> None:
+    """Print how many runs of the plugin's methods are older than its file: their ids do not hold its code."""
+    if PLUGIN not in os.environ:
+        return
+    file = Path(os.environ[PLUGIN])
+    changed = file.stat().st_mtime
+    own = [spec for spec in specs if not all(is_ours(type(method)) for method in methods_in(spec.method))]
+    if number := sum(store.folder(spec).status().get("updated", changed) < changed for spec in own):
+        print_note(
+            f"{number:,} {'run is' if number == 1 else 'runs are'} older than {file.name} and kept. If the code of the "
+            "method has changed, take another --out, or raise a field of it."
+        )
 
 
 def print_notes(store: Store, specs: Iterable[RunSpec]) -> None:

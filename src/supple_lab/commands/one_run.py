@@ -10,7 +10,7 @@ from supple.methods import Method, Vanilla
 from supple.metrics.base import Metric, every_metric
 from supple_lab import registry
 from supple_lab.commands.base import BadUsage, Command, Device, Given, check_device
-from supple_lab.commands.messages import print_damage, print_failures, print_notes
+from supple_lab.commands.messages import print_damage, print_failures, print_notes, print_older
 from supple_lab.commands.run import check_data, check_trackers
 from supple_lab.commands.terminal import print_note, print_table
 from supple_lab.data.base import DataError
@@ -92,6 +92,7 @@ class OneRun(Command):
         if not self.quiet:
             print(self.size_of(spec))
             print(f"run {spec.run_id}: {BEGINNINGS[folder.state()]}", flush=True)
+        print_older(store, [spec])
         could_not = [] if folder.state() in SETTLED else self.bring_to_end(spec, store)
         print_damage(store, [spec])
         print_notes(store, [spec])

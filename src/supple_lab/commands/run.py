@@ -9,7 +9,7 @@ from typing import Self
 
 from supple_lab import registry
 from supple_lab.commands.base import FAILED, BadUsage, Command, Device, Given, check_device
-from supple_lab.commands.messages import print_damage, print_failures, print_notes
+from supple_lab.commands.messages import print_damage, print_failures, print_notes, print_older
 from supple_lab.commands.report import conditions_of, default_out, make_report, print_drawing
 from supple_lab.commands.terminal import print_note
 from supple_lab.data.base import DataError
@@ -119,6 +119,7 @@ class Run(Command):
             print_note(note)
         if replaced is not None:
             print_note(OTHER_GRID.format(", ".join(order.differences(replaced))))
+        print_older(store, specs)
         could_not = self.sweep(todo, store, engine, conditions_of(study, order)) if todo else []
         print_damage(store, todo)
         print_notes(store, todo)
