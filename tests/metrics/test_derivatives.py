@@ -47,6 +47,14 @@ def test_samples_that_pull_along_one_line_are_collinear_and_of_rank_one():
     }
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_size_of_gradients_does_not_matter_even_if_their_squares_are_no_numbers_in_float32(scale):
+    # (1, 0), (0, 2) and (3, 4): cosines 0, 3/5 and 4/5.
+    inputs, targets = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 4.0]]), torch.full((3,), scale)
+    got = gradient_kernel(linear([[1.0, 1.0]]).float(), inputs, targets, loss=output)
+    assert got["gradient_cosine"] == pytest.approx((0.6 + 0.8) / 3)
+
+
 def test_curvature_is_the_eigenvalue_of_largest_size_with_its_sign():
     # L = sum of a_i w_i^2 / 2 as a mean over samples e_i: the Hessian is diag(a) / 3.
     inputs, scale = torch.eye(3, dtype=torch.float64), torch.tensor([1.0, -3.0, 2.0], dtype=torch.float64)

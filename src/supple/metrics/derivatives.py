@@ -52,8 +52,9 @@ def gradient_kernel(model: nn.Module, inputs: Tensor, targets: Tensor, *, loss: 
             for x, y in zip(inputs.split(1), targets.split(1), strict=True)
         ]
     gradients_NP = torch.stack(rows).to(torch.promote_types(rows[0].dtype, torch.float32))
-    norms_N = torch.linalg.vector_norm(gradients_NP, dim=1, keepdim=True)
-    unit_NP = gradients_NP / torch.where(norms_N > 0, norms_N, 1.0)
+    # In float32 the squares of a well learned sample's gradient are 0. One by one: each is copied in float64.
+    norms_N = torch.stack([torch.linalg.vector_norm(row, dtype=torch.float64) for row in rows]).to(gradients_NP.dtype)
+    unit_NP = gradients_NP / torch.where(norms_N > 0, norms_N, 1.0)[:, None]
     cosines_NN = (unit_NP @ unit_NP.T).double().cpu()
     off_diagonal = cosines_NN[~torch.eye(len(cosines_NN), dtype=torch.bool)]
     finite = bool(cosines_NN.isfinite().all())
