@@ -56,6 +56,13 @@ def test_signs_before_the_activation_decide_saturation_and_entropy(activation):
     assert SignEntropy().measure(observation) == {"sign_entropy": entropy, "sign_bias": 0.875}
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("metric", [DormantRatio(), SaturatedShare(), SignEntropy(), ActiveFraction()])
+def test_units_of_a_network_that_has_diverged_have_no_numbers(metric, value):
+    observation = seen(torch.tensor([[value, 1.0], [1.0, 1.0]]))
+    assert all(map(math.isnan, metric.measure(observation).values()))
+
+
 def test_layer_of_one_unit_is_measured():
     assert SignEntropy().measure(seen(torch.tensor([[1.0], [-2.0]]))) == {"sign_entropy": 1.0, "sign_bias": 0.0}
 

@@ -29,7 +29,14 @@ class DormantRatio(Metric):
             return {}
         scores = torch.cat([dormant_scores(site.magnitude) for site in observation.sites])
         keys = {tau: f"dormant_ratio_{tau:g}" if tau else "dormant_ratio" for tau in self.taus}
-        return {key: dormant_mask(scores, tau).double().mean().item() for tau, key in keys.items()}
+        shares = {key: dormant_mask(scores, tau).double().mean().item() for tau, key in keys.items()}
+        return if_finite(shares, observation)
+
+
+def if_finite(numbers: dict[str, float], observation: Observation) -> dict[str, float]:
+    """Return the numbers; NaN for each if an activation gave what is not finite, which no comparison tells."""
+    is_finite = all(site.magnitude.isfinite().all() for site in observation.sites)
+    return numbers if is_finite else dict.fromkeys(numbers, math.nan)
 
 
 def dormant_scores(magnitude_U: Tensor) -> Tensor:
@@ -51,7 +58,7 @@ class SaturatedShare(Metric):
         if not observation.sites:
             return {}
         masks = torch.cat([saturated_mask(site.positive_share) for site in observation.sites])
-        return {"saturated_share": masks.double().mean().item()}
+        return if_finite({"saturated_share": masks.double().mean().item()}, observation)
 
 
 def saturated_mask(q_U: Tensor) -> Tensor:
@@ -69,7 +76,8 @@ class SignEntropy(Metric):
         if not observation.sites:
             return {}
         q = torch.cat([site.positive_share for site in observation.sites])
-        return {"sign_entropy": binary_entropy(q).mean().item(), "sign_bias": (2 * q - 1).abs().mean().item()}
+        numbers = {"sign_entropy": binary_entropy(q).mean().item(), "sign_bias": (2 * q - 1).abs().mean().item()}
+        return if_finite(numbers, observation)
 
 
 def binary_entropy(q: Tensor) -> Tensor:
