@@ -1,5 +1,6 @@
 """Quartiles and histogram of the last hidden layer's pre-activations, by hand."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from torch import nn
 
 from supple.metrics.base import measure
 from supple.metrics.observe import observe
-from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles, histogram
+from supple.metrics.preactivation import PreactivationHistogram, PreactivationQuartiles, histogram, quantiles
 
 
 def test_last_hidden_site_is_measured_before_its_activation_and_an_output_activation_is_not():
@@ -42,3 +43,10 @@ def test_bins_may_be_narrow_or_one_and_without_preactivations_there_are_none():
     observation = observe(nn.Sequential(nn.ReLU(), nn.Linear(2, 1)), torch.ones(3, 2))
     assert PreactivationHistogram(num_bins=1).measure(observation)["preactivation_bin_00"] == 1.0
     assert PreactivationHistogram().measure(replace(observation, preactivations=None)) == {}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_values_that_are_not_finite_are_in_no_bin_and_have_no_quartiles_if_one_is_no_number(value):
+    values = torch.tensor([value, 0.0, 1.0, 2.0, 3.0])
+    assert all(map(math.isnan, histogram(values, 2)[2]))
+    assert all(math.isnan(quartile) == math.isnan(value) for quartile in quantiles(values, (0.25, 0.5, 0.75)))

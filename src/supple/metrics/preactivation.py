@@ -4,6 +4,7 @@ The values are z of the last hidden site, all units, samples and positions toget
 far below zero over the stages; under AID it stays.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -47,18 +48,25 @@ class PreactivationHistogram(Metric):
 
 
 def quantiles(values: Tensor, levels: tuple[float, ...]) -> list[float]:
-    """Return the values below which the given shares lie, interpolated between neighbours."""
+    """Return the values below which the given shares lie, interpolated between neighbours; NaN if a value is."""
     # torch.quantile refuses more than 2^24 values.
     ordered = values.flatten().sort().values
+    if ordered[-1].isnan():  # it comes last
+        return [math.nan] * len(levels)
     places = torch.tensor(levels, dtype=torch.float64, device=ordered.device) * (len(ordered) - 1)
     below, above = ordered[places.floor().long()].double(), ordered[places.ceil().long()].double()
     return torch.lerp(below, above, places.frac()).tolist()
 
 
 def histogram(values: Tensor, num_bins: int) -> tuple[float, float, list[float]]:
-    """Return the smallest value, the largest, and the share in each of equal bins; the last holds its upper edge."""
+    """Return the smallest value, the largest, and the share in each of equal bins; the last holds its upper edge.
+
+    Between bounds that are not finite there are no bins, and shares are NaN.
+    """
     values = values.flatten().double()
     low, high = values.min().item(), values.max().item()
+    if not math.isfinite(high - low):
+        return low, high, [math.nan] * num_bins
     width = (high - low) / num_bins or 1.0
     places = ((values - low) / width).long().clamp_(0, num_bins - 1)
     counts = torch.bincount(places, minlength=num_bins)
