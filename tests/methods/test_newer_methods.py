@@ -37,6 +37,19 @@ def test_upgd_by_units_reaches_the_layers_that_feed_hidden_units():
     assert UPGD().reach(mlp())[0] == ["0", "2"]
 
 
+def test_upgd_counts_the_steps_of_each_parameter_from_its_own_first_gradient():
+    """Or the utility of a head that comes late would begin a thousand times too small."""
+    method, learner = UPGD(sigma=0.0, weight_decay=0.0), mlp()
+    state, (first, _, last) = method.init(learner), learner.model
+    for gradient in [None] * 5 + [torch.ones(2, 3)]:
+        first.weight.grad, last.weight.grad = torch.ones(3, 2), gradient
+        method.after_backward(learner, state)
+        method.after_step(learner, state)
+    # Each utility is the same in all of its steps, so that their mean is -w.
+    largest = -min(first.weight.min(), last.weight.min()).detach()
+    torch.testing.assert_close(last.weight.grad, torch.sigmoid(last.weight.detach() / largest))
+
+
 def test_regrama_renews_units_whose_incoming_gradients_are_gone():
     method, learner = ReGraMa(threshold=0.01), mlp(lr=0.0)
     state = method.init(learner)

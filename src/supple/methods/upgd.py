@@ -20,11 +20,12 @@ SMALLEST = 1e-12  # of the utility that others are divided by
 class UPGD(Method):
     """Gates gradient and noise by 1 - s, s = sigmoid(utility / its maximum over all weights).
 
-    A weight's utility is the running mean of -gradient * weight, corrected for its start. With ``protecting`` the
-    gradient becomes (g + noise) * (1 - s) + weight_decay * w, else g + noise * (1 - s) + weight_decay * w, and plain
-    SGD makes the authors' step of it. ``scope`` "local" divides by the length of a weight's row instead.
-    ``adaptive`` is for Adam (AdaUPGD): it sees the raw gradient, and its step is gated: 2 (1 - s) times it (without
-    ``protecting`` the step itself), less 2 lr (1 - s) noise and lr * weight_decay * w.
+    A weight's utility is the running mean of -gradient * weight, corrected for its start: steps count from the first
+    gradient of its own parameter. With ``protecting`` the gradient becomes (g + noise) * (1 - s) + weight_decay * w,
+    else g + noise * (1 - s) + weight_decay * w, and plain SGD makes the authors' step of it. ``scope`` "local" divides
+    by the length of a weight's row instead. ``adaptive`` is for Adam (AdaUPGD): it sees the raw gradient, and its step
+    is gated: 2 (1 - s) times it (without ``protecting`` the step itself), less 2 lr (1 - s) noise and
+    lr * weight_decay * w.
 
     ``per`` "unit" is the feature-wise form: the utility of a hidden unit is the sum over its outgoing weights, and
     gates its incoming weights, bias and norm. All else, such as the output layer, trains plainly and without noise.
@@ -52,8 +53,7 @@ class UPGD(Method):
             raise ValueError('UPGD.adaptive is the form of weights; leave it out, or per="unit".')
 
     def init(self, learner: Learner) -> State:
-        steps = torch.zeros((), dtype=torch.float64, device=learner.device)
-        state: State = {"steps": steps, "next.steps": steps.clone()}
+        state: State = {}
         if self.per == "unit":
             layers = self.layers(learner)
             check_renewable(learner.units, learner.optimizer, "UPGD")
@@ -68,7 +68,9 @@ class UPGD(Method):
     def first_record(self, name: str, like: Tensor) -> State:
         """What is remembered of a parameter, or of a layer's units, before the first step."""
         wide = torch.zeros_like(like, dtype=torch.promote_types(like.dtype, torch.float32))  # a slow mean
-        record = {f"utility.{name}": wide, f"next.utility.{name}": wide.clone()}
+        steps = torch.zeros((), dtype=torch.float64, device=like.device)
+        record = {f"utility.{name}": wide, f"steps.{name}": steps}
+        record |= {f"next.{key}": tensor.clone() for key, tensor in record.items()}
         if self.adaptive:
             record |= {f"next.old.{name}": like.clone(), f"next.noise.{name}": torch.zeros_like(like)}
         return record
@@ -85,13 +87,13 @@ class UPGD(Method):
         trained = list(zip(*learner.trained(), strict=True))
         if not trained:
             return
-        state["next.steps"].copy_(state["steps"] + 1)
         gains = self.gains(learner)
         for key, gain in gains.items():
             if f"utility.{key}" not in state:  # it came later
                 state |= self.first_record(key, learner.model.get_parameter(key) if self.per == "weight" else gain)
             utility = state[f"utility.{key}"]
             state[f"next.utility.{key}"].copy_(utility.lerp(gain.to(utility.dtype), 1.0 - self.beta))
+            state[f"next.steps.{key}"].copy_(state[f"steps.{key}"] + 1)
         free = self.free_shares(state, list(gains))
         if self.per == "unit":
             free = {name: share for layer in self.layers(learner) for name, share in spread(learner, layer, free)}
@@ -115,7 +117,6 @@ class UPGD(Method):
         names, thetas, _ = learner.trained()
         if not names:
             return
-        state["steps"].copy_(state["next.steps"])
         if self.adaptive:
             free, decayed = self.free_shares(state, names), set(learner.penalised()[0])
             rates = learning_rates(learner.optimizer)
@@ -127,6 +128,7 @@ class UPGD(Method):
                 theta.copy_(old * (1.0 - rate * decay) + step - noise)
         for key in names if self.per == "weight" else [layer.name for layer in self.rated(learner)]:
             state[f"utility.{key}"].copy_(state[f"next.utility.{key}"])
+            state[f"steps.{key}"].copy_(state[f"next.steps.{key}"])
 
     def rated(self, learner: Learner) -> list[UnitLayer]:
         """The layers whose units the last backward reached."""
@@ -145,8 +147,9 @@ class UPGD(Method):
         if not keys:
             return {}
         utilities = {key: state[f"next.utility.{key}"] for key in keys}
-        correction = 1.0 - self.beta ** state["next.steps"]
-        corrected = {key: utility / correction.to(utility.dtype) for key, utility in utilities.items()}
+        corrections = (1.0 - self.beta ** torch.stack([state[f"next.steps.{key}"] for key in keys])).unbind()
+        pairs = zip(utilities.items(), corrections, strict=True)
+        corrected = {key: utility / correction.to(utility.dtype) for (key, utility), correction in pairs}
         if self.scope == "local":
             lengths = {key: u.norm(dim=-1, keepdim=True).clamp(min=SMALLEST) for key, u in corrected.items()}
             return {key: torch.sigmoid(-u / lengths[key]) for key, u in corrected.items()}
