@@ -100,11 +100,11 @@ def test_regrama_leaves_a_layer_without_gradients_and_bounds_its_share():
     method = ReGraMa(threshold=10.0, max_share=0.25)
     state = method.init(learner)
     before = learner.model[0].weight.clone()
-    for gradient in (None, torch.zeros(8, 4), torch.full((8, 4), 5e-11)):
+    for gradient, threshold in ((None, 10.0), (torch.zeros(8, 4), 10.0), (torch.full((8, 4), 5e-11), 0.5)):
         learner.model[0].weight.grad = gradient
         method.after_backward(learner, state)
         method.after_step(learner, state)
-        ReGraMa(threshold=0.5).end_stage(learner, state, ())
+        ReGraMa(threshold=threshold).end_stage(learner, state, ())
         assert torch.equal(learner.model[0].weight, before)
     learner.model[0].weight.grad = torch.arange(8.0)[:, None].expand(8, 4).clone()
     method.after_backward(learner, state)

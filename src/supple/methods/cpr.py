@@ -40,7 +40,8 @@ class CPR(Scored):
 
     def next_score(self, learner: Learner, layer: UnitLayer, score_U: Tensor) -> Tensor:
         now_U = gradient_score(layer)
-        return score_U if now_U is None else score_U.lerp(now_U, 1.0 - self.decay)
+        # A layer without gradients has the mean score, 1.
+        return score_U if now_U is None else score_U.lerp(now_U.nan_to_num(posinf=1.0), 1.0 - self.decay)
 
     def shares(self, score_U: Tensor) -> Tensor:
         """How much of each unit is made new."""

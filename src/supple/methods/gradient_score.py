@@ -1,6 +1,8 @@
 """Gradient score of units (Liu et al. 2025): how large their gradients are beside those of their layer."""
 
+import math
 from abc import abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,9 +21,10 @@ class Scored(Renewing):
     """A method that renews units by their gradient scores, read before each step, which count once it was made."""
 
     follows = ("after_backward", "after_step")
+    first_score: ClassVar[float] = 1.0  # before any gradient
 
     def first_record(self, layer: UnitLayer, device: torch.device) -> State:
-        score_U = torch.ones(layer.num_units, dtype=torch.float32, device=device)
+        score_U = torch.full((layer.num_units,), self.first_score, dtype=torch.float32, device=device)
         return {f"score.{layer.name}": score_U, f"next.score.{layer.name}": score_U.clone()}
 
     @abstractmethod
@@ -66,7 +69,7 @@ def activation_score(learner: Learner, layer: UnitLayer) -> Tensor | None:
 
 
 def over_mean(size_U: Tensor) -> Tensor:
-    """Sizes over their mean; 1 for all if that is no number above 0."""
+    """Sizes over their mean; infinity for all if that is no number above 0: then none is small beside others."""
     mean = size_U.mean()
     is_there = (mean >= SILENT) & mean.isfinite()
-    return torch.where(is_there, size_U / torch.where(is_there, mean, 1.0), torch.ones_like(size_U))
+    return torch.where(is_there, size_U / torch.where(is_there, mean, 1.0), torch.full_like(size_U, math.inf))

@@ -30,6 +30,7 @@ class ReGraMa(Scored):
     """
 
     name = "regrama"
+    first_score = math.inf  # above every threshold
     threshold: float = 0.01  # tau; the paper finds up to 0.1 alike
     max_share: float = 1.0
     moments: Moments = "per_entry"
