@@ -15,7 +15,6 @@ from supple_lab.models.gpt import GPT
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.run import step
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.class_incremental import ClassIncremental
@@ -33,7 +32,7 @@ from supple_lab.scenarios.warm_start import WarmStart
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.store import Store
 
-AT_EVERY_STEP = CheckpointInterval(seconds=0.0)
+AT_EVERY_STEP = 0.0
 SMALL_LINE = (
     "--scenario.num-stages 3 --scenario.epochs 2 --scenario.num-images 128 --scenario.batch-size 32 "
     "--model.width 16 --model.num-hidden 2 --optimizer.learning-rate 2e-3 --quiet --out"
@@ -125,7 +124,7 @@ def interrupted(root: Path, spec: RunSpec, *, at_step: int, mirror: str | None =
     """A store whose run stopped after so many steps of this process; by default it wrote a checkpoint at each."""
     store = Store.create(root, mirror=mirror)
     with stopped(step, "training_step", after=at_step):
-        execute(spec, store, **{"interval": AT_EVERY_STEP, **options})
+        execute(spec, store, **{"checkpoint_seconds": AT_EVERY_STEP, **options})
     return store
 
 

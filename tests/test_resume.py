@@ -23,7 +23,6 @@ from small_runs import (
 from supple.methods import Method
 from supple_lab import registry
 from supple_lab.files import StorageError
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.scenarios.continual import ContinualFull
 from supple_lab.spec import in_stages
@@ -35,11 +34,10 @@ METHODS = registry.known(Method)
 CHILD = """
 import sys
 from pathlib import Path
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
-execute(RunSpec.from_json(sys.argv[2]), Store.create(Path(sys.argv[1])), interval=CheckpointInterval(seconds=0.0))
+execute(RunSpec.from_json(sys.argv[2]), Store.create(Path(sys.argv[1])), checkpoint_seconds=0.0)
 """
 
 
@@ -63,13 +61,13 @@ def test_killed_and_resumed_run_equals_unbroken_run(tmp_path, name):
     kill_in_the_middle(store, spec, after_checkpoint=23)
     assert store.folder(spec).state() == "interrupted"
     assert len(store.folder(spec).stage_log.read()) < 6
-    assert execute(spec, store, interval=AT_EVERY_STEP) == "done"
+    assert execute(spec, store, checkpoint_seconds=AT_EVERY_STEP) == "done"
     assert logs_of(store, spec) == expected
 
 
-def assert_resumes(tmp_path, spec, *, at_step, interval=AT_EVERY_STEP):
+def assert_resumes(tmp_path, spec, *, at_step):
     """Interrupted there and continued, the run writes the very same records."""
-    store = interrupted(tmp_path / "broken", spec, at_step=at_step, interval=interval)
+    store = interrupted(tmp_path / "broken", spec, at_step=at_step)
     assert execute(spec, store) == "done"
     assert logs_of(store, spec) == unbroken_logs(tmp_path / "unbroken", spec)
     assert not store.folder(spec).set_aside()  # the checkpoint was gone on from
@@ -128,12 +126,6 @@ def test_run_resumes_from_every_kind_of_boundary(tmp_path, at_step):
     assert_resumes(tmp_path, small_spec(), at_step=at_step)
 
 
-def test_checkpoints_by_stage_resume_from_the_last_whole_stage(tmp_path):
-    by_stage = CheckpointInterval(seconds=1e9, stages=1)
-    assert_resumes(tmp_path, small_spec(), at_step=13, interval=by_stage)
-    assert len(checkpoint_files(Store.open(tmp_path / "broken").folder(small_spec()).path)) == 1
-
-
 def test_run_begun_on_another_kind_of_device_is_not_continued(tmp_path, monkeypatch):
     spec = small_spec()
     store = interrupted(tmp_path, spec, at_step=9)
@@ -151,7 +143,7 @@ def test_full_disk_stops_the_run_with_a_sentence_and_loses_nothing(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # every checkpoint is larger than this
     try:
         with pytest.raises(StorageError, match="no space left .*same command continues"):
-            execute(spec, store, interval=AT_EVERY_STEP)
+            execute(spec, store, checkpoint_seconds=AT_EVERY_STEP)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not list(store.folder(spec).path.glob(".*.part"))

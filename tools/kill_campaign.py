@@ -31,7 +31,6 @@ from small_runs import PERIODIC, SMALL_SCENARIOS, small_scenario_spec, small_spe
 from supple.methods.base import Method
 from supple_lab import registry
 from supple_lab.run.check import check_suitable
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec, in_stages
 from supple_lab.store import lock, run_folder
@@ -44,11 +43,7 @@ from supple_lab.sweep.local import Inline, Process
 
 LOGS = ("records.jsonl", "epochs.jsonl")
 OPERATIONS = ("open", "replace", "rename", "unlink", "fsync", "pwrite", "ftruncate", "mkdir")
-INTERVALS = (
-    CheckpointInterval(seconds=0.0),
-    CheckpointInterval(seconds=0.05),
-    CheckpointInterval(seconds=1e9, stages=1),
-)
+CHECKPOINT_SECONDS = (0.0, 0.05)
 
 
 @dataclass
@@ -63,11 +58,11 @@ class Case:
     num_kills: int = 0
 
     def options(self) -> SweepOptions:
-        return SweepOptions(interval=self.chance.choice(INTERVALS))
+        return SweepOptions(checkpoint_seconds=self.chance.choice(CHECKPOINT_SECONDS))
 
-    def execute(self, interval: CheckpointInterval) -> None:
+    def execute(self, checkpoint_seconds: float) -> None:
         for spec in self.specs:
-            assert execute(spec, self.store, interval=interval) == "done"
+            assert execute(spec, self.store, checkpoint_seconds=checkpoint_seconds) == "done"
 
     def kill_later(self, *pids: int) -> None:
         """Kill these processes, at some time in as long as the runs take."""
@@ -82,7 +77,7 @@ class Case:
 
 def in_time(case: Case) -> None:
     """At any moment."""
-    case.kill_later(forked(partial(case.execute, case.options().interval), case.log))
+    case.kill_later(forked(partial(case.execute, case.options().checkpoint_seconds), case.log))
 
 
 def before_an_operation(case: Case) -> None:
@@ -103,9 +98,9 @@ def before_an_operation(case: Case) -> None:
         for name in OPERATIONS:
             setattr(os, name, counted(getattr(os, name)))
         run_folder.open = counted(open)  # type: ignore[attr-defined]
-        case.execute(interval)
+        case.execute(checkpoint_seconds)
 
-    interval = case.chance.choice(INTERVALS[:2])
+    checkpoint_seconds = case.chance.choice(CHECKPOINT_SECONDS)
     case.count(ended(forked(work, case.log)))
 
 
@@ -113,7 +108,6 @@ def in_a_write(case: Case) -> None:
     """With a line or a part half written; besides, a newest checkpoint may be cut, as by a power cut."""
     share, in_log = case.chance.random(), case.chance.random() < 0.5
     number = case.chance.randrange(0, 6 if in_log else 25)
-    interval = INTERVALS[0]
 
     def work() -> None:
         countdown = itertools.count(number, -1)
@@ -137,7 +131,7 @@ def in_a_write(case: Case) -> None:
             RecordLog.append = torn_line  # type: ignore[method-assign]
         else:
             os.fsync = torn_part  # type: ignore[assignment]
-        case.execute(interval)
+        case.execute(0.0)
 
     case.count(ended(forked(work, case.log)))
     for spec in case.specs:
@@ -282,7 +276,7 @@ class Campaign:
         """How long the run takes unbroken, which is found out once."""
         if spec.run_id not in self.seconds:
             started = time.monotonic()
-            work = partial(execute, spec, self.unbroken, interval=INTERVALS[0])
+            work = partial(execute, spec, self.unbroken, checkpoint_seconds=0.0)
             assert ended(forked(lambda: print(work()), self.out / "unbroken.txt")) == 0
             assert self.unbroken.folder(spec).state() == "done", f"unbroken: {self.unbroken.folder(spec).status()}"
             self.seconds[spec.run_id] = time.monotonic() - started

@@ -10,7 +10,6 @@ from small_runs import stopped
 from supple.methods import CBP, FullReset, L2Init, ReDo, ShrinkPerturb, UseAID, UseDropout, Vanilla
 from supple_lab.run import dqn, off_policy, ppo
 from supple_lab.run.capture import Graph
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
@@ -92,7 +91,7 @@ STOPPED_IN = {"ppo": (ppo, "learn"), "dqn": (dqn, "segment_values")}
 def test_resumed_run_equals_unbroken_run(tmp_path, name, spec):
     unbroken = on_gpu(tmp_path / "unbroken", spec)
     with stopped(*STOPPED_IN.get(name.partition("-")[0], (off_policy, "play_segment")), after=3):
-        execute(spec, Store.create(tmp_path / "broken"), device="cuda", interval=CheckpointInterval(seconds=0.0))
+        execute(spec, Store.create(tmp_path / "broken"), device="cuda", checkpoint_seconds=0.0)
     assert_equal_ends(on_gpu(tmp_path / "broken", spec), unbroken)
 
 

@@ -13,7 +13,6 @@ from supple_lab import registry
 from supple_lab.optimizer import SGD, Adam, set_learning_rate_
 from supple_lab.run import capture, evaluate, step, supervised
 from supple_lab.run.capture import MAX_THREADS, MOVED, OWN, end_graphs
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.run.step import STEPS_AT_ONCE, CapturedSteps, EagerSteps, generators_of, without_trace
 from supple_lab.scenarios.continual import ContinualFull
@@ -256,7 +255,7 @@ class TestOnAGpu:
         unbroken, broken = Store.create(tmp_path / "unbroken"), Store.create(tmp_path / "broken")
         execute(spec, unbroken, device="cuda")
         with stopped(CapturedSteps, "take", after=num_taken):
-            execute(spec, broken, device="cuda", interval=CheckpointInterval(seconds=0.0))
+            execute(spec, broken, device="cuda", checkpoint_seconds=0.0)
         assert execute(spec, broken, device="cuda") == "done"
         assert_captured(unbroken, spec)
         assert_captured(broken, spec)

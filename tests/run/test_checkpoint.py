@@ -10,7 +10,7 @@ import torch
 from small_games import chain_spec
 from supple_lab.files import StorageError, WrongContent
 from supple_lab.run import recorder
-from supple_lab.run.recorder import MAX_SHARE_OF_TIME, CheckpointInterval, Journal
+from supple_lab.run.recorder import MAX_SHARE_OF_TIME, Journal
 from supple_lab.store.checkpoint import checkpoint_files, read_checkpoint, write_checkpoint
 from supple_lab.store.run_folder import RunFolder
 from supple_lab.store.store import Store
@@ -107,7 +107,7 @@ def test_what_a_snapshot_takes_counts_as_the_time_of_its_checkpoint(tmp_path, mo
     folder = Store.create(tmp_path).folder(chain_spec())
     folder.create(chain_spec())
     with folder.held(chain_spec()):
-        journal = Journal(folder, torch.device("cpu"), CheckpointInterval(seconds=10.0))
+        journal = Journal(folder, torch.device("cpu"), 10.0)
 
         def slow_snapshot() -> dict[str, int]:
             clock.now += 1.0

@@ -22,13 +22,12 @@ from supple_lab.rl.games import GAMES
 from supple_lab.rl.replay_archive import pieces
 from supple_lab.run import dqn
 from supple_lab.run.check import GameInfo, check_suitable, game_info
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec, in_stages
 from supple_lab.store.store import Store
 from supple_lab.streams import stream, stream_seed
 
-AT_EVERY_SEGMENT = CheckpointInterval(seconds=0.0)
+AT_EVERY_SEGMENT = 0.0
 METHODS = registry.known(Method)
 
 
@@ -127,7 +126,7 @@ def interrupted(tmp_path, spec: RunSpec, *, after_segments: int) -> Store:
     """A store whose run was stopped in the middle of a segment."""
     store = Store.create(tmp_path)
     with stopped(dqn, "segment_values", after=after_segments):
-        execute(spec, store, interval=AT_EVERY_SEGMENT)
+        execute(spec, store, checkpoint_seconds=AT_EVERY_SEGMENT)
     return store
 
 
@@ -192,7 +191,7 @@ def test_a_kill_during_an_evaluation_costs_the_evaluation_alone_and_changes_noth
     spec, store = chain_spec(UseAID()), Store.create(tmp_path / "broken")
     unbroken = finished(tmp_path / "unbroken", spec)
     with stopped(dqn, "evaluate_agent"):
-        execute(spec, store, interval=AT_EVERY_SEGMENT)
+        execute(spec, store, checkpoint_seconds=AT_EVERY_SEGMENT)
     num_played = len(store.folder(spec).epoch_log.read())
     assert last_checkpoint(store, spec)["cursor"]["segment"] == num_played > 1
     started, start = [], Chain.start
@@ -370,7 +369,7 @@ def test_a_diverged_run_leaves_no_frames_behind_and_can_be_tried_again_without_a
     store, spec = Store.create(tmp_path), diverging()
     folder = store.folder(spec)
     for _ in range(2):
-        assert execute(spec, store, interval=AT_EVERY_SEGMENT) == "diverged"
+        assert execute(spec, store, checkpoint_seconds=AT_EVERY_SEGMENT) == "diverged"
         assert "segment" in folder.status()["reason"]
         assert len(folder.epoch_log.read()) > 0  # so there was a checkpoint
         assert not pieces(folder.path)

@@ -20,7 +20,7 @@ from supple_lab.models.resnet18 import ResNet18
 from supple_lab.run import dqn
 from supple_lab.run.agent import q_loss
 from supple_lab.run.evaluate import PROBE_BATCH_SIZE, measure_on_probe
-from supple_lab.run.recorder import CheckpointInterval, Journal
+from supple_lab.run.recorder import Journal
 from supple_lab.run.run import execute
 from supple_lab.run.step import training_step
 from supple_lab.run.supervised import metric_values
@@ -29,7 +29,7 @@ from supple_lab.store.store import Store
 from supple_lab.streams import stream
 
 ON_GRADIENTS = (GradientNorm(), DeadGradientShare())
-AS_OFTEN_AS_CAN_BE = CheckpointInterval(seconds=0.0)
+AS_OFTEN_AS_CAN_BE = 0.0
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
@@ -52,7 +52,7 @@ def killed_once(root, spec, device="cpu"):
     """A run that was stopped when all of its first stage was done but the record, and brought to its end."""
     store = Store.create(root)
     with stopped(Journal, "record_stage"):
-        execute(spec, store, device=device, interval=AS_OFTEN_AS_CAN_BE)
+        execute(spec, store, device=device, checkpoint_seconds=AS_OFTEN_AS_CAN_BE)
     assert execute(spec, store, device=device) == "done"
     return store
 
@@ -75,7 +75,7 @@ def test_metrics_change_nothing_of_a_run(tmp_path, spec):
     for number, metrics in enumerate(((), all_metrics(spec.problem))):
         own = with_metrics(spec, *metrics)
         store = Store.create(tmp_path / str(number))
-        assert execute(own, store, interval=AS_OFTEN_AS_CAN_BE) == "done"
+        assert execute(own, store, checkpoint_seconds=AS_OFTEN_AS_CAN_BE) == "done"
         ends.append(last_checkpoint(store, own))
     one, other = ends
     assert all(torch.equal(tensor, other["model"][name]) for name, tensor in one["model"].items())

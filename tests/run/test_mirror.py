@@ -7,7 +7,6 @@ import pytest
 
 from small_runs import AT_EVERY_STEP, counted_steps, interrupted, logs_of, small_spec, unbroken_logs
 from supple_lab.files import StorageError
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store.checkpoint import checkpoint_files
 from supple_lab.store.mirror import Mirror
@@ -49,7 +48,7 @@ def test_run_goes_on_elsewhere_from_the_checkpoint_that_was_copied(tmp_path, url
 def test_old_checkpoints_do_not_pile_up_there(tmp_path, url):
     spec = small_spec()
     store = Store.create(tmp_path / "here", mirror=url)
-    execute(spec, store, interval=AT_EVERY_STEP)
+    execute(spec, store, checkpoint_seconds=AT_EVERY_STEP)
     disk, root = fsspec.core.url_to_fs(url)
     names = {path.rpartition("/")[2] for path in disk.ls(f"{root}/runs/{spec.run_id}", detail=False)}
     assert {name for name in names if name.startswith("checkpoint")} == {
@@ -74,7 +73,7 @@ def test_mirror_that_is_away_does_not_stop_a_run_but_is_told_at_its_end(tmp_path
     monkeypatch.setattr(Mirror, "_names", lambda *_: [])
     (tmp_path / "mirror").write_text("a file where a folder should be")
     with pytest.raises(StorageError, match="cannot copy to .*What is on this machine is whole"):
-        execute(small_spec(), store, interval=CheckpointInterval(seconds=1e9, stages=1))
+        execute(small_spec(), store, checkpoint_seconds=0.0)
     assert "note: cannot copy to" in capsys.readouterr().err
     assert store.folder(small_spec()).state() == "done"
 

@@ -11,7 +11,7 @@ from supple_lab.results.load import load_results
 from supple_lab.run import dqn, step
 from supple_lab.run.captures import Captures
 from supple_lab.run.evaluate import Evaluation
-from supple_lab.run.recorder import CheckpointInterval, Journal
+from supple_lab.run.recorder import Journal
 from supple_lab.run.run import execute
 from supple_lab.run.step import EagerSteps
 from supple_lab.store.store import Store
@@ -19,7 +19,7 @@ from supple_lab.store.store import Store
 REASON = "RuntimeError: CUDA error: operation not permitted when stream is capturing"
 OF_STEPS = "training steps, which draw other random numbers (masks), if any"
 OF_AGENTS = "acting or learning, which draw other random numbers (masks), if any"
-NEVER = CheckpointInterval(seconds=1e9)
+NEVER = 1e9
 
 
 def not_captured(store, spec):
@@ -58,7 +58,7 @@ def test_dqn_run_says_it_once_also_of_the_segments_before_a_kill(tmp_path, monke
     spec, store = chain_spec(), Store.create(tmp_path)
     with monkeypatch.context() as patch, stopped(dqn, "evaluate_agent"):
         patch.setattr(Captures, "why_eager", [REASON, REASON])
-        execute(spec, store, interval=AT_EVERY_STEP)
+        execute(spec, store, checkpoint_seconds=AT_EVERY_STEP)
     assert execute(spec, store) == "done"
     assert not_captured(store, spec) == f"{OF_AGENTS}: {REASON}"
 
@@ -67,7 +67,7 @@ def test_reason_is_noted_once_and_written_with_the_next_progress(tmp_path):
     spec, store = small_spec(), Store.create(tmp_path)
     folder = store.folder(spec)
     folder.create(spec)
-    journal = Journal(folder, torch.device("cpu"), CheckpointInterval())
+    journal = Journal(folder, torch.device("cpu"))
     journal.write_progress(progress=0.0)
     for what, reason in (("training steps", None), ("evaluation", REASON), ("evaluation", REASON)):
         journal.note_not_captured(what, reason)
@@ -75,7 +75,7 @@ def test_reason_is_noted_once_and_written_with_the_next_progress(tmp_path):
     assert not_captured(store, spec) == f"evaluation: {REASON}"
 
 
-def killed_at_step_20(root, spec, monkeypatch, *, interval):
+def killed_at_step_20(root, spec, monkeypatch, *, checkpoint_seconds):
     """The store of a run that was killed at its twentieth step, none of which was captured."""
     store, original, num_left = Store.create(root), EagerSteps.take, iter(range(19))
 
@@ -87,14 +87,14 @@ def killed_at_step_20(root, spec, monkeypatch, *, interval):
 
     monkeypatch.setattr(EagerSteps, "take", take)
     with pytest.raises(KeyboardInterrupt):
-        execute(spec, store, interval=interval)
+        execute(spec, store, checkpoint_seconds=checkpoint_seconds)
     monkeypatch.setattr(EagerSteps, "take", original)
     return store
 
 
 def test_resumed_run_says_it_of_the_steps_before(tmp_path, monkeypatch):
     spec, said, write_progress = small_spec(), [], Journal.write_progress
-    store = killed_at_step_20(tmp_path, spec, monkeypatch, interval=AT_EVERY_STEP)
+    store = killed_at_step_20(tmp_path, spec, monkeypatch, checkpoint_seconds=AT_EVERY_STEP)
     store.folder(spec).write_status("running", progress=0.0)  # as an attempt does that gets to no step
 
     def spy(journal, **facts):
@@ -109,7 +109,7 @@ def test_resumed_run_says_it_of_the_steps_before(tmp_path, monkeypatch):
 
 def test_run_that_does_the_steps_again_does_not_say_it(tmp_path, monkeypatch):
     spec = small_spec()
-    store = killed_at_step_20(tmp_path, spec, monkeypatch, interval=NEVER)
+    store = killed_at_step_20(tmp_path, spec, monkeypatch, checkpoint_seconds=NEVER)
     assert not_captured(store, spec) == f"{OF_STEPS}: {REASON}"
     assert execute(spec, store) == "done"
     assert "not_captured" not in store.folder(spec).status()

@@ -19,7 +19,6 @@ from supple_lab.optimizer import Adam, AdamW
 from supple_lab.rl.control import Slide
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.run import off_policy
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
@@ -67,7 +66,7 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, algorith
     unbroken = records_of(tmp_path / "unbroken", spec)
     for num_segments in (1, 2):
         with stopped(off_policy, "play_segment", after=num_segments):
-            execute(spec, Store.create(tmp_path / "broken"), interval=CheckpointInterval(seconds=0.0))
+            execute(spec, Store.create(tmp_path / "broken"), checkpoint_seconds=0.0)
     resumed, restore = [], off_policy.Agent.restore_
     monkeypatch.setattr(off_policy.Agent, "restore_", lambda agent, state: resumed.append(restore(agent, state)))
     assert records_of(tmp_path / "broken", spec) == unbroken

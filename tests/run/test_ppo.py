@@ -26,7 +26,7 @@ from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run import ppo
 from supple_lab.run.check import check_suitable
-from supple_lab.run.recorder import CheckpointInterval, Journal
+from supple_lab.run.recorder import Journal
 from supple_lab.run.run import execute
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec
@@ -113,7 +113,7 @@ def test_resumed_run_equals_unbroken_run(tmp_path, monkeypatch, method, task):
     unbroken = records_of(tmp_path / "unbroken", spec)
     for num_updates in (3, 4, 5):  # in the midst of segments 2 and 3, and of what was done again
         with stopped(ppo, "learn", after=num_updates):
-            execute(spec, Store.create(tmp_path / "broken"), interval=CheckpointInterval(seconds=0.0))
+            execute(spec, Store.create(tmp_path / "broken"), checkpoint_seconds=0.0)
     resumed = []
     restoring = Journal.restoring
     monkeypatch.setattr(Journal, "restoring", lambda journal: resumed.append(True) or restoring(journal))
@@ -365,5 +365,5 @@ def test_run_on_mujoco_resumes_bit_for_bit(tmp_path):
     spec = small_spec(UseAID(), task=MuJoCo(), num_stages=2, segments_per_stage=1, num_evaluated=1)
     unbroken = records_of(tmp_path / "unbroken", spec)
     with stopped(ppo, "learn", after=3):
-        execute(spec, Store.create(tmp_path / "broken"), interval=CheckpointInterval(seconds=0.0))
+        execute(spec, Store.create(tmp_path / "broken"), checkpoint_seconds=0.0)
     assert records_of(tmp_path / "broken", spec) == unbroken

@@ -19,7 +19,7 @@ from supple_lab.precision import Numerics
 from supple_lab.results.results import Results, RunResult
 from supple_lab.run import supervised
 from supple_lab.run.network import attach_method, new_learner, take_snapshot
-from supple_lab.run.recorder import CheckpointInterval, Tracking
+from supple_lab.run.recorder import Tracking
 from supple_lab.run.run import execute
 from supple_lab.run.step import TrainState, training_step
 from supple_lab.run.subnetworks import (
@@ -308,7 +308,7 @@ def test_kill_in_the_middle_of_the_subnetworks_costs_no_more_than_elsewhere(tmp_
 
     monkeypatch.setattr(ResumableWork, "keep", limited)
     with pytest.raises(KeyboardInterrupt):
-        execute(spec, broken, interval=CheckpointInterval(seconds=0.0))
+        execute(spec, broken, checkpoint_seconds=0.0)
     assert execute(spec, broken) == "done"
     assert kept[6:8] == [0.75, 1.0]  # it went on with the third
     assert broken.folder(spec).stage_log.read() == unbroken.folder(spec).stage_log.read()

@@ -3,10 +3,10 @@
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from small_runs import AT_EVERY_STEP, interrupted, logs_of, small_spec
+from small_runs import interrupted, logs_of, small_spec
 from supple_lab.cli import supple
 from supple_lab.run import recorder
-from supple_lab.run.recorder import CheckpointInterval, Tracker
+from supple_lab.run.recorder import Tracker
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
 from supple_lab.sweep.executor import SweepOptions
@@ -43,17 +43,16 @@ def test_event_files_hold_every_record_and_the_records_are_those_of_an_untracked
     assert "notes" not in tracked.folder(SPEC).status()
 
 
-@pytest.mark.parametrize("interval", [AT_EVERY_STEP, CheckpointInterval(seconds=1e9, stages=2)])
-def test_resumed_run_shows_each_step_once(tmp_path, interval):
+def test_resumed_run_shows_each_step_once(tmp_path):
     for at_step in (13, 6):  # the first in the second epoch of stage 1
-        store = interrupted(tmp_path, SPEC, at_step=at_step, interval=interval, track=("tensorboard",))
+        store = interrupted(tmp_path, SPEC, at_step=at_step, track=("tensorboard",))
     assert execute(SPEC, store, track=("tensorboard",)) == "done"
     assert_shows_every_record_once(store.folder(SPEC))
 
 
 def test_board_that_is_open_while_the_run_is_resumed_forgets_what_is_computed_again(tmp_path):
-    never = CheckpointInterval(seconds=1e9)  # no checkpoint: all is done again
-    store = interrupted(tmp_path, SPEC, at_step=13, interval=never, track=("tensorboard",))
+    never = 1e9  # no checkpoint: all is done again
+    store = interrupted(tmp_path, SPEC, at_step=13, checkpoint_seconds=never, track=("tensorboard",))
     board = EventAccumulator(str(store.folder(SPEC).path / "tensorboard")).Reload()
     assert [event.step for event in board.Scalars("epoch/online_loss")] == [0, 1, 2]
     assert execute(SPEC, store, track=("tensorboard",)) == "done"

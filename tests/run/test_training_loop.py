@@ -18,7 +18,7 @@ from supple_lab.precision import Numerics
 from supple_lab.run import network, supervised
 from supple_lab.run.capture import no_collection
 from supple_lab.run.network import learner_of
-from supple_lab.run.recorder import CheckpointInterval, Journal
+from supple_lab.run.recorder import Journal
 from supple_lab.run.run import execute
 from supple_lab.run.step import EagerSteps, TrainState, choose_steps, without_trace
 from supple_lab.scenarios.class_incremental import ClassIncremental
@@ -152,7 +152,7 @@ def test_run_that_takes_several_steps_at_once_is_the_run_that_takes_one_broken_o
         patch.setattr(supervised, "choose_steps", lambda training, num_examples: ThreeAtOnce(training))
         patch.setattr(Journal, "checkpoint_if_due", limited)
         with pytest.raises(KeyboardInterrupt):
-            execute(spec, three, interval=CheckpointInterval(seconds=0.0))
+            execute(spec, three, checkpoint_seconds=0.0)
         assert three.folder(spec).latest_checkpoint(torch.device("cpu"))["cursor"]["step"] == 6  # of eight
         patch.setattr(Journal, "checkpoint_if_due", original)
         assert execute(spec, three) == "done"

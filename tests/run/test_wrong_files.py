@@ -15,7 +15,6 @@ from supple_lab.cli import supple
 from supple_lab.commands.messages import print_damage
 from supple_lab.files import StorageError
 from supple_lab.results.load import load_results
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store.checkpoint import checkpoint_files, read_checkpoint, write_checkpoint
 from supple_lab.store.reading import read_run
@@ -237,7 +236,7 @@ def test_what_is_no_lock_or_checkpoint_blocks_no_run(store, whole, name, kind):
     status = path_of(store, SPECS[0], "status.json")
     status.unlink()
     STRANGE[kind](path_of(store, SPECS[0], name))
-    assert execute(SPECS[0], store, interval=CheckpointInterval(seconds=1e9, stages=1)) == "done"
+    assert execute(SPECS[0], store, checkpoint_seconds=0.0) == "done"
     assert logs_of(store, SPECS[0]) == logs_of(whole, SPECS[0])
 
 

@@ -12,14 +12,11 @@ from pathlib import Path
 
 from small_runs import small_spec
 from supple.methods import UseAID
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.store.store import Store
 from supple_lab.sweep.executor import SweepOptions
 from supple_lab.sweep.ray_engine import Ray
 from supple_lab.sweep.sweep import execute_all, failures
 
-INTERVAL = CheckpointInterval(seconds=0.5)
-EVERY_STAGE = CheckpointInterval(seconds=1e9, stages=1)
 HEAD = ("ray", "start", "--head", "--port", "6399", "--num-cpus", "2", "--include-dashboard=false")
 
 
@@ -111,8 +108,9 @@ def sweep(out: Path, fault: str, specs) -> None:
     work = {"workers": kill_workers, "watched": kill_workers, "head": kill_head, "random": kill_at_random}.get(fault)
     if work is not None:
         in_background(work, store, specs)
-    interval = EVERY_STAGE if fault in ("workers", "watched") else INTERVAL
-    options = SweepOptions(interval=interval, address=address, time_limit=3600.0 if fault == "watched" else None)
+    seconds = 0.0 if fault in ("workers", "watched") else 0.5
+    limit = 3600.0 if fault == "watched" else None
+    options = SweepOptions(checkpoint_seconds=seconds, address=address, time_limit=limit)
     could_not = execute_all(specs, Ray(store, device="cpu", jobs=2, options=options))
     print(could_not, failures(store, specs))
     if fault == "random":

@@ -11,7 +11,6 @@ import slurm_here
 
 from small_runs import small_spec
 from supple_lab.cli import supple
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.store.store import Store
 from supple_lab.sweep.executor import RunError, SweepOptions
 from supple_lab.sweep.remote.slurm_job import QueuedJob
@@ -24,13 +23,12 @@ FAULTS = {
     "preempt": "sbatch --partition=high --exclusive --output=/dev/null --wrap=true",
     "cancel": "scancel {job}",
 }
-INTERVAL = CheckpointInterval(seconds=0.2)
 
 
 def suffer(store: Store, fault: str) -> None:
     """Submit a run, do that to its job once there is a checkpoint, and print how it ended."""
     spec = small_spec(num_stages=400, epochs=20)
-    with Slurm(store, device="cpu", jobs=1, options=SweepOptions(interval=INTERVAL)) as engine:
+    with Slurm(store, device="cpu", jobs=1, options=SweepOptions(checkpoint_seconds=0.2)) as engine:
         future = engine.submit(spec)
         job = engine._jobs[0][0].job_id
         while not list(store.folder(spec).path.glob("checkpoint-*.pt")):

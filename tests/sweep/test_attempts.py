@@ -11,7 +11,6 @@ import torch
 from small_runs import logs_of, small_spec
 from supple_lab.errors import Interrupted
 from supple_lab.run import run, step
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
 from supple_lab.sweep import sweep
@@ -20,7 +19,7 @@ from supple_lab.sweep.local import Inline, WatchedWorker, execute_persistently
 from supple_lab.sweep.packed import Packed
 from supple_lab.sweep.sweep import execute_all, newest_serial
 
-EVERY_STAGE = SweepOptions(interval=CheckpointInterval(seconds=1e9, stages=1))
+EVERY_STEP = SweepOptions(checkpoint_seconds=0.0)
 ILLEGAL_ACCESS = "CUDA error: an illegal memory access was encountered"
 # After two stages of eight steps, every further step in the first process raises, as in a broken CUDA context.
 BREAKS = f"""
@@ -45,7 +44,7 @@ class Brought(L2):  # a plugin that brings nothing is refused
 
 def unbroken(folder, spec):
     store = Store.create(folder)
-    assert execute(spec, store, interval=EVERY_STAGE.interval) == "done"
+    assert execute(spec, store, checkpoint_seconds=EVERY_STEP.checkpoint_seconds) == "done"
     return store
 
 
@@ -72,7 +71,7 @@ def workers(tmp_path):
         plugin.write_text(code)
         if not started or not started[-1].is_alive():
             environment = {"SUPPLE_PLUGIN": str(plugin)}
-            job = Job.of(Inline(store, device="cpu", jobs=1, options=EVERY_STAGE))
+            job = Job.of(Inline(store, device="cpu", jobs=1, options=EVERY_STEP))
             started.append(WatchedWorker(job, environment=environment))
         return started[-1]
 
@@ -93,7 +92,7 @@ def test_run_that_breaks_its_process_has_not_failed_and_goes_on_in_another(tmp_p
     assert execute_persistently(spec, store, worker=lambda: workers(store, code)) == "done"
     assert [worker.is_alive() for worker in workers.started] == [False, True]
     assert logs_of(store, spec) == logs_of(alone, spec)
-    # One a stage: from zero again, there would have been more.
+    # One a step: from zero again, there would have been more.
     assert newest_serial(store.folder(spec).path) == newest_serial(alone.folder(spec).path)
 
 
@@ -157,7 +156,7 @@ def test_interrupted_run_is_tried_again_in_the_same_process(tmp_path, monkeypatc
     alone = unbroken(tmp_path / "alone", small_spec())
     raising(monkeypatch, Interrupted("its game was killed."), at_step=17, once=True)
     store = Store.create(tmp_path / "broken")
-    assert execute_all([small_spec()], engine(store, device="cpu", jobs=1, options=EVERY_STAGE)) == []
+    assert execute_all([small_spec()], engine(store, device="cpu", jobs=1, options=EVERY_STEP)) == []
     assert logs_of(store, small_spec()) == logs_of(alone, small_spec())
 
 

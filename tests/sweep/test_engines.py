@@ -16,7 +16,6 @@ from small_runs import logs_of, small_spec
 from supple.methods import UseAID
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import SGD
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute, own_threads
 from supple_lab.store.store import Store
 from supple_lab.sweep import local, sweep
@@ -27,7 +26,7 @@ from supple_lab.sweep.sweep import execute_all, failures, newest_serial, unfinis
 
 ENGINES = [Inline, Packed, Process]
 LONG = small_spec(num_stages=500, epochs=20)
-EVERY_STAGE = SweepOptions(interval=CheckpointInterval(seconds=1e9, stages=1))
+EVERY_STEP = SweepOptions(checkpoint_seconds=0.0)
 
 
 def impossible_spec(seed=0):
@@ -86,18 +85,18 @@ def test_done_runs_are_skipped_and_failed_ones_only_retried_when_asked(tmp_path)
 
 @pytest.mark.usefixtures("forked_workers")
 def test_killed_worker_is_replaced_and_its_run_resumed(tmp_path):
-    spec = small_spec(num_stages=12, epochs=20)
+    spec = small_spec(num_stages=12, epochs=6)
     unbroken = Store.create(tmp_path / "unbroken")
-    execute_all([spec], Inline(unbroken, device="cpu", jobs=1, options=EVERY_STAGE))
+    execute_all([spec], Inline(unbroken, device="cpu", jobs=1, options=EVERY_STEP))
     store = Store.create(tmp_path / "broken")
-    with Process(store, device="cpu", jobs=1, options=EVERY_STAGE) as engine:
+    with Process(store, device="cpu", jobs=1, options=EVERY_STEP) as engine:
         future = engine.submit(spec)
         while len(store.folder(spec).stage_log.read()) < 5:
             time.sleep(0.01)
         os.kill(store.folder(spec).status()["pid"], signal.SIGKILL)
         assert future.result() == "done"
     assert logs_of(store, spec) == logs_of(unbroken, spec)
-    # Checkpoints are numbered, one a stage: from zero again, there would have been more.
+    # Checkpoints are numbered, one a step: from zero again, there would have been more.
     assert newest_serial(store.folder(spec).path) == newest_serial(unbroken.folder(spec).path)
 
 
@@ -139,7 +138,7 @@ def test_hanging_run_has_failed_by_its_time_limit_and_a_retry_continues_it(tmp_p
     spec = small_spec(num_stages=30, epochs=10)
     store = Store.create(tmp_path)
     threading.Thread(target=stop_when_it_begins, args=(store, spec), daemon=True).start()
-    options = SweepOptions(time_limit=3.0, interval=CheckpointInterval(seconds=0.5))
+    options = SweepOptions(time_limit=3.0, checkpoint_seconds=0.5)
     assert execute_all([spec], Process(store, device="cpu", jobs=1, options=options)) == []
     (failure,) = failures(store, [spec])
     assert failure.reason.startswith("time limit: the run took more than 0.05 minutes")

@@ -38,8 +38,8 @@ def test_runs_on_ray_equal_inline_runs_whatever_is_killed(tmp_path, fault, numbe
         spec = small_spec(UseAID(), seed=seed, num_stages=stages, epochs=20)
         assert on_ray.folder(spec).state() == "done"
         assert logs_of(on_ray, spec) == unbroken_logs(tmp_path / "inline", spec)
-        if fault in ("workers", "watched"):  # one checkpoint a stage: from zero again, there would have been more
-            assert newest_serial(on_ray.folder(spec).path) == stages
+        if fault in ("workers", "watched"):  # one checkpoint a step: from zero again, there would have been more
+            assert newest_serial(on_ray.folder(spec).path) == stages * 20 * 4
 
 
 @pytest.mark.skipif(" " in sys.executable, reason="Ray cannot start workers under a path with spaces")

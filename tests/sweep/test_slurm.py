@@ -15,7 +15,6 @@ from namespace import run_in_namespace, why_not_slurm
 from programs import write_program
 
 from small_runs import logs_of, small_spec, unbroken_logs
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.store.store import Store
 from supple_lab.sweep import slurm_engine
 from supple_lab.sweep.executor import EngineMissing, SweepOptions
@@ -25,14 +24,13 @@ from supple_lab.sweep.sweep import execute_all, failures
 DRIVER = """
 import sys
 from pathlib import Path
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.spec import RunSpec
 from supple_lab.store.store import Store
 from supple_lab.sweep.slurm_engine import Slurm
 from supple_lab.sweep.sweep import execute_all
 from supple_lab.sweep.executor import SweepOptions
 store, spec = Store.create(Path(sys.argv[1])), RunSpec.from_json(sys.argv[2])
-execute_all([spec], Slurm(store, device="cpu", jobs=1, options=SweepOptions(interval=CheckpointInterval(seconds=0.2))))
+execute_all([spec], Slurm(store, device="cpu", jobs=1, options=SweepOptions(checkpoint_seconds=0.2)))
 """
 
 
@@ -94,7 +92,7 @@ def test_no_array_is_too_large_and_all_runs_are_in_one(num_runs, places, size, e
 def test_preempted_job_is_queued_again_and_its_run_continued(tmp_path, cluster):
     spec = small_spec(num_stages=30, epochs=20)
     store = Store.create(tmp_path / "out")
-    with Slurm(store, device="cpu", jobs=1, options=SweepOptions(interval=CheckpointInterval(seconds=0.2))) as engine:
+    with Slurm(store, device="cpu", jobs=1, options=SweepOptions(checkpoint_seconds=0.2)) as engine:
         future = engine.submit(spec)
         while not list(store.folder(spec).path.glob("checkpoint-*.pt")):
             time.sleep(0.02)

@@ -12,7 +12,6 @@ import pytest
 from forked import ended, forked
 from small_runs import logs_of, small_spec, unbroken_logs
 from supple_lab.files import StorageError
-from supple_lab.run.recorder import CheckpointInterval
 from supple_lab.run.run import execute
 from supple_lab.store import lock
 from supple_lab.store.checkpoint import write_checkpoint
@@ -23,7 +22,7 @@ from supple_lab.sweep.executor import SweepOptions
 from supple_lab.sweep.local import Inline, Process
 from supple_lab.sweep.sweep import execute_all
 
-OPTIONS = SweepOptions(interval=CheckpointInterval(seconds=0.2))
+OPTIONS = SweepOptions(checkpoint_seconds=0.2)
 
 
 def start_driver(store, specs):
@@ -109,7 +108,7 @@ def test_run_of_a_silent_machine_is_taken_over_and_the_old_holder_stops_writing(
     store = Store.create(tmp_path / "shared")
     old = start_holder(store, spec)
     os.kill(old, signal.SIGSTOP)
-    options = SweepOptions(interval=CheckpointInterval(seconds=0.5))
+    options = SweepOptions(checkpoint_seconds=0.5)
     assert execute_all([spec], Inline(store, device="cpu", jobs=1, options=options)) == []
     os.kill(old, signal.SIGCONT)
     assert ended(old) == 3
@@ -173,7 +172,7 @@ def start_run(store, spec, *, is_locked=True):
     def work():
         if not is_locked:
             RunLock.acquire = lambda folder: SimpleNamespace(check=lambda: None, release=lambda: None)
-        execute(spec, store, interval=CheckpointInterval(seconds=0.5))
+        execute(spec, store, checkpoint_seconds=0.5)
 
     return forked(work, store.root / "said.txt")
 

@@ -19,8 +19,8 @@ from supple_lab.models.base import Model
 from supple_lab.optimizer import Optimizer
 from supple_lab.precision import Precision, named
 from supple_lab.run.check import check_suitable, remarks
-from supple_lab.run.recorder import CheckpointInterval
-from supple_lab.run.run import DEFAULT_INTERVAL, execute
+from supple_lab.run.recorder import CHECKPOINT_SECONDS
+from supple_lab.run.run import execute
 from supple_lab.spec import Problem, RunSpec
 from supple_lab.store.lock import RunIsBusy, await_silent_holder
 from supple_lab.store.reading import Record, State, read_run
@@ -55,8 +55,7 @@ class OneRun(Command):
     """Where to compute. auto: on a CUDA GPU if torch sees one, else on the CPU."""
     out: Path
     """Folder of the runs; this one gets a folder in it, named by its id."""
-    checkpoint_seconds: float = DEFAULT_INTERVAL.seconds
-    checkpoint_stages: int = DEFAULT_INTERVAL.stages
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
     track: tuple[str, ...] = ()
     """Have these programs show the curves while it goes: tensorboard (then: tensorboard --logdir OUT/runs)."""
     quiet: bool = False
@@ -114,19 +113,19 @@ class OneRun(Command):
 
     def check(self, spec: RunSpec) -> None:
         """Refuse what makes no sense or cannot be done here, before anything is written."""
-        if self.checkpoint_seconds < 0 or self.checkpoint_stages < 0:
-            raise BadUsage("--checkpoint-seconds and --checkpoint-stages must be at least 0.")
+        if self.checkpoint_seconds < 0:
+            raise BadUsage(f"--checkpoint-seconds must be at least 0; got {self.checkpoint_seconds:g}.")
         check_device(self.device)
         check_trackers(self.track)
         check_suitable(spec, device=self.device)
 
     def bring_to_end(self, spec: RunSpec, store: Store) -> list[Failure]:
         check_data([spec])
-        interval = CheckpointInterval(seconds=self.checkpoint_seconds, stages=self.checkpoint_stages)
+        seconds = self.checkpoint_seconds
         await_silent_holder(store.folder(spec).path, show=print_note)
         with choose_view(quiet=self.quiet)(store, [spec]):
             try:
-                execute(spec, store, device=self.device, interval=interval, track=self.track, settled=SETTLED)
+                execute(spec, store, device=self.device, checkpoint_seconds=seconds, track=self.track, settled=SETTLED)
             except (RunIsBusy, Interrupted) as error:
                 return [Failure(spec, str(error), busy=True)]
             except DataError as error:

@@ -13,7 +13,7 @@ from supple_lab.rl.atari import Atari
 from supple_lab.rl.dqn_problem import DQN, METRICS
 from supple_lab.rl.games import GAMES
 from supple_lab.run.check import num_weights
-from supple_lab.run.run import DEFAULT_INTERVAL
+from supple_lab.run.recorder import CHECKPOINT_SECONDS
 from supple_lab.spec import RunSpec
 from supple_lab.store.reading import Record
 
@@ -52,11 +52,9 @@ neither; play it with --model mlp."""
     metrics: tuple[str, ...] = tuple(metric.name for metric in METRICS)
     """Measure these at the ends of iterations: names from `supple list metrics`, or all that a game allows."""
     out: Path = Path("out/play")
-    checkpoint_seconds: float = DEFAULT_INTERVAL.seconds
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
     """Write a checkpoint at the end of a segment if the last is so many seconds old. A kill costs as much and the
     segment, or the evaluation, under way."""
-    checkpoint_stages: int = DEFAULT_INTERVAL.stages
-    """Besides, write one after every so many iterations; 0: by the clock alone."""
 
     def problem(self) -> DQN:
         metrics = find_metrics(self.metrics)

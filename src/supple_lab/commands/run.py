@@ -18,7 +18,7 @@ from supple_lab.paper.manifest import add_to_manifest
 from supple_lab.paper.study import MAX_SEEDS, Scale, Study, StudyOptions
 from supple_lab.precision import Precision, named
 from supple_lab.run.check import check_suitable, remarks_on_precision
-from supple_lab.run.recorder import CheckpointInterval, Tracker
+from supple_lab.run.recorder import CHECKPOINT_SECONDS, Tracker
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.mirror import Mirror
 from supple_lab.store.store import Store
@@ -78,7 +78,7 @@ class Run(Command):
     """Minutes that one attempt at a run may take; what takes longer has failed."""
     memory_limit: float | None = None
     """GiB that a run's process may take; what takes more has failed."""
-    checkpoint_seconds: float = 30.0
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
     """Time between checkpoints: what a kill may cost."""
     track: tuple[str, ...] = ()
     """Have these programs show the curves while runs go: tensorboard (then: tensorboard --logdir OUT/runs)."""
@@ -212,7 +212,7 @@ class Run(Command):
             per_gpu=self.per_gpu,
             time_limit=None if self.time_limit is None else 60 * self.time_limit,
             memory_limit=None if self.memory_limit is None else int(self.memory_limit * 2**30),
-            interval=CheckpointInterval(seconds=self.checkpoint_seconds),
+            checkpoint_seconds=self.checkpoint_seconds,
             track=self.track,
             address=self.address,
             slurm=self.slurm,

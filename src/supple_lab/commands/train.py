@@ -13,7 +13,7 @@ from supple_lab.models.base import Model
 from supple_lab.models.mlp import MLP
 from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.run.check import num_parameters, num_steps_of, smallest_batch
-from supple_lab.run.run import DEFAULT_INTERVAL
+from supple_lab.run.recorder import CHECKPOINT_SECONDS
 from supple_lab.scenarios.base import Scenario
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.spec import RunSpec, Supervised
@@ -51,10 +51,8 @@ each stage; --metrics adds more."""
     out: Path = Path("out/train")
     data: Path | None = None
     """Folder of the datasets. Default: $SUPPLE_DATA, then a cache folder."""
-    checkpoint_seconds: float = DEFAULT_INTERVAL.seconds
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
     """Write a checkpoint after so many seconds: what a kill costs at most."""
-    checkpoint_stages: int = DEFAULT_INTERVAL.stages
-    """Besides, write one after every so many stages; 0: by the clock alone."""
 
     def problem(self) -> Supervised:
         if self.metrics_every > 1 and not self.metrics:

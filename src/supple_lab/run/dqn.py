@@ -196,7 +196,6 @@ def play_and_learn(spec: RunSpec, agent: Agent, journal: Journal, archive: Repla
         cursor.next_iteration()
         if problem.boundaries == "iterations" and cursor.iteration < problem.num_iterations:
             agent.cross_boundary_(ReplayBatches(agent, spec.seed, cursor.iteration))
-        journal.checkpoint_after_stage(cursor.iteration - 1, snapshot)
         journal.checkpoint_if_due(snapshot)
 
     journal.checkpoint(lambda: {**take_agent(agent), "num_frames": 0, "cursor": vars(cursor)})  # the replay has served

@@ -314,7 +314,6 @@ def train(spec: RunSpec, problem: OffPolicy, journal: Journal, masks: torch.Gene
                     plasticity.end_stage(data)
                     plasticity.begin_stage(data)
                 agent.captures.recheck_addresses()
-                journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
             journal.checkpoint_if_due(snapshot)
         journal.checkpoint(snapshot)
     finally:

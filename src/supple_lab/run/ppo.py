@@ -371,7 +371,6 @@ def train(spec: RunSpec, problem: PPO, journal: Journal, masks: torch.Generator)
             cursor.segment += 1
             if cursor.segment % problem.segments_per_stage == 0:
                 end_stage(agent, cursor, task, journal, LastRollout(rollout, problem.batch_size))
-                journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
             journal.checkpoint_if_due(snapshot)
         journal.checkpoint(snapshot)
     finally:

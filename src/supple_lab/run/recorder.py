@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -15,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from supple_lab import registry
-from supple_lab.errors import ENDING, Interrupted, Terminated, UserError, at_least
+from supple_lab.errors import ENDING, Interrupted, Terminated, UserError
 from supple_lab.files import StorageError
 from supple_lab.store.checkpoint import UnusableCheckpoint, write_checkpoint
 from supple_lab.store.reading import Record, read_run
@@ -145,32 +144,27 @@ def in_order(folder: RunFolder) -> list[tuple[Kind, Record]]:
 
 
 SECONDS_BETWEEN_WRITES = 0.5  # status files are read by people; each write reaches the disk
+CHECKPOINT_SECONDS = 30.0  # a kill costs at most this much; writing the paper's MLP takes a third of a second
 MAX_SHARE_OF_TIME = 0.05  # that writing checkpoints may take: VGG-16 with Adam's moments is 650 MB
 NOT_CAPTURED = "not all work on the GPU was captured as CUDA graphs, so it took longer: {}"
 
 Snapshot = Callable[[], dict[str, Any]]  # all that the next step depends on
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckpointInterval:
-    """How often a run writes a checkpoint; changes no number."""
-
-    seconds: float = 30.0  # a kill costs at most this much; writing the paper's MLP takes a third of a second
-    stages: int = 0  # besides, at the end of every so many stages; 0: by the clock alone
-
-    def __post_init__(self) -> None:
-        at_least(0, self, "seconds", "stages")
-
-
 class Journal:
     """Writes one run's folder on behalf of the loop that trains it."""
 
     def __init__(
-        self, folder: RunFolder, device: torch.device, interval: CheckpointInterval, *, track: Sequence[str] = ()
+        self,
+        folder: RunFolder,
+        device: torch.device,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        *,
+        track: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.device = device
-        self.interval = interval
+        self.checkpoint_seconds = checkpoint_seconds  # from one checkpoint to the next; changes no number
         self.tracking = Tracking(track, folder)
         self._seconds_before = float(folder.status().get("seconds", 0.0))
         self._started = self._last_checkpoint = time.monotonic()
@@ -239,16 +233,12 @@ class Journal:
             self._last_write = 0.0  # the next progress is written
 
     def checkpoint_if_due(self, snapshot: Snapshot) -> None:
-        seconds = self.interval.seconds
+        seconds = self.checkpoint_seconds
         patience = max(seconds, self._cost / MAX_SHARE_OF_TIME) if seconds else 0.0
         if ENDING.is_set() or time.monotonic() - self._last_checkpoint >= patience:
             self.checkpoint(snapshot)
         if ENDING.is_set():
             raise Terminated(f"terminated; run {self.folder.path.name} wrote a checkpoint")
-
-    def checkpoint_after_stage(self, stage: int, snapshot: Snapshot) -> None:
-        if self.interval.stages and (stage + 1) % self.interval.stages == 0:
-            self.checkpoint(snapshot)
 
     def checkpoint(self, snapshot: Snapshot) -> None:
         """Write all that the next step depends on, and how many records it stands on."""

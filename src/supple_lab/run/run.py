@@ -18,7 +18,7 @@ from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.run import dqn, off_policy, ppo, supervised
 from supple_lab.run.capture import graphs_that_end_together, reason_of
-from supple_lab.run.recorder import CheckpointInterval, Journal
+from supple_lab.run.recorder import CHECKPOINT_SECONDS, Journal
 from supple_lab.scenarios.base import Unsuitable
 from supple_lab.spec import RunSpec, Supervised
 from supple_lab.store.checkpoint import UnusableCheckpoint, checkpoint_files
@@ -27,7 +27,6 @@ from supple_lab.store.reading import State, digests
 from supple_lab.store.store import Store
 from supple_lab.streams import stream_seed
 
-DEFAULT_INTERVAL = CheckpointInterval()
 NUM_THREADS = 1  # fixed by the run, never by the engine, so that the numbers do not depend on the engine
 
 
@@ -36,7 +35,7 @@ def execute(
     store: Store,
     *,
     device: str = "cpu",
-    interval: CheckpointInterval = DEFAULT_INTERVAL,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     track: Sequence[str] = (),
     settled: Sequence[State] = ("done",),
 ) -> State:
@@ -51,7 +50,7 @@ def execute(
         if (state := folder.state()) in settled:
             return state
         progress = folder.status().get("progress", 0.0)
-        journal = Journal(folder, torch.device(device), interval, track=track)
+        journal = Journal(folder, torch.device(device), checkpoint_seconds, track=track)
         folder.write_status("running", progress=progress, seconds=journal.seconds)
         with closing(journal.tracking):
             return _bring_to_end(spec, journal)

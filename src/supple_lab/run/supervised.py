@@ -220,7 +220,6 @@ def train_stages(
         if cursor.stage + 1 < scenario.num_stages:
             plasticity.end_stage(Batches(stage.train, stage.batch_size, spec.seed, cursor.stage, "end"))
         cursor.next_stage()
-        journal.checkpoint_after_stage(cursor.stage - 1, snapshot)
 
 
 def check_finite(loss: float, when: str) -> None:

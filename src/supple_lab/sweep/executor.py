@@ -6,7 +6,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ import torch
 
 from supple_lab.codec import encode
 from supple_lab.errors import Interrupted, UserError, end_process
-from supple_lab.run.recorder import CheckpointInterval
+from supple_lab.run.recorder import CHECKPOINT_SECONDS
 from supple_lab.run.run import execute
 from supple_lab.spec import RunSpec
 from supple_lab.store.lock import RunIsBusy
@@ -30,7 +30,7 @@ class SweepOptions:
     per_gpu: int = 1  # runs at once on one GPU
     time_limit: float | None = None  # seconds for one attempt at a run; what takes longer has failed
     memory_limit: int | None = None  # bytes of a run's process, mapped files not counted; what takes more has failed
-    interval: CheckpointInterval = field(default_factory=CheckpointInterval)
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
     track: tuple[str, ...] = ()  # names of trackers that are told what a run records
     address: str | None = None  # of a running Ray cluster
     slurm: tuple[str, ...] = ()  # what sbatch is told besides, as NAME=VALUE
@@ -68,7 +68,8 @@ class Job:
 
     def execute(self, spec: RunSpec, store: Store) -> State:
         own = self.options
-        return execute(spec, store, device=self.device, interval=own.interval, track=own.track, settled=own.settled)
+        seconds, track, settled = own.checkpoint_seconds, own.track, own.settled
+        return execute(spec, store, device=self.device, checkpoint_seconds=seconds, track=track, settled=settled)
 
     @property
     def runs_at_once(self) -> int:
