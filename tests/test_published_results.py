@@ -64,40 +64,6 @@ def test_published_page_names_the_files_beside_it_alone(tmp_path):
     assert not any(name.endswith(".md") for name in files)
 
 
-@pytest.mark.slow
-def test_a_report_is_made_again_without_runs_that_are_withdrawn(tmp_path):
-    results = tmp_path / "atari"
-    shutil.copytree(ROOT / "docs/results/atari", results)
-    text = (results / "atari.json").read_text()
-    (withdrawn,) = (run["id"] for run in json.loads(text)["runs"] if run["method"] == "dropout")
-    (results / "atari.json").write_text(text.replace(withdrawn, "0" * 16))
-    tool("remake_report").remake(results)
-    again = json.loads((results / "atari.json").read_bytes())
-    states = {run["method"]: run["status"] for run in again["runs"]}
-    assert states == {"vanilla": "done", "dropout": "waiting", "aid": "done"}
-    assert {point["run"] for point in again["series"]} == {
-        run["id"] for run in again["runs"] if run["status"] == "done"
-    }
-    assert [run["method"] for run in again["missing"]] == ["dropout"]
-
-
-@pytest.mark.slow
-def test_figures_that_need_logs_are_drawn_from_the_numbers_of_the_page(tmp_path):
-    results = tmp_path / "warm_start"
-    shutil.copytree(ROOT / "docs/results/warm_start", results)
-    page = results / "warm_start.html"
-    old = page.read_text()
-    page.write_text(old.replace('<section id="claims">', '<section id="claims">stale'))
-    tool("remake_report").remake(results)
-    again = page.read_text()
-    assert "stale" not in again
-    assert "epochs.jsonl" not in again
-    before, after = (json.loads(re.search(r'id="data">(.*?)</script>', text)[1]) for text in (old, again))
-    assert [panel["curves"] for figure in after for panel in figure] == [
-        panel["curves"] for figure in before for panel in figure
-    ]
-
-
 def test_files_of_a_study_are_not_those_of_one_whose_name_begins_alike(tmp_path):
     for study in ("trainability", "trainability_metrics"):
         for path in (tmp_path / f"studies/{study}.json", tmp_path / f"report/{study}.html"):
