@@ -87,22 +87,14 @@ def test_parts_in_parts_defaults_and_metrics_are_chosen_by_name():
         ("--game chain", "nature_dqn needs frames of at least 36x36 pixels"),
         ("--game chain --model mlp --replay-ratio 0", "DQN.replay_ratio must be positive; got 0"),
         (
-            "--game chain --model mlp --replay-ratio 1e308",
-            "--replay-ratio must be a number of at most 1e+36; got 1e+308.",
-        ),
-        (
             "--game chain --model mlp --capacity 5",
             "DQN.capacity counts frames, at least 6, two more than are stacked; got 5.",
         ),
         ("--game chain --model mlp --num-stacked 257", "DQN.num_stacked must be in [1, 256]; got 257."),
         ("--game chain --model mlp --batch-size 9223372036854775807", "DQN.batch_size must be in [1, 65536]; got 92"),
-        ("--game chain --model mlp --seed 9223372036854775808", "seed must be a number that 64 bits can hold"),
         ("--game chain --model mlp --metrics churn", "DQN.metrics: churn needs labelled images"),
         ("--game chain --model mlp --method redo --num-iterations 1 --steps-per-iteration 20500", "it would not act"),
         ("--game chain --model mlp --checkpoint-seconds -1", "must be at least 0"),
-        ("--game chain --model mlp --checkpoint-seconds nan", "must be a finite number; got nan"),
-        ("--game chain --model mlp --checkpoint-seconds inf", "must be a finite number; got inf"),
-        ("--game chain --model mlp --precision tf32", "on a CPU it changes nothing"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_written(line, sentence, capsys, tmp_path, monkeypatch):

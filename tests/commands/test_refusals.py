@@ -103,16 +103,24 @@ def test_a_full_disk_is_told_where_a_folder_cannot_be_made(out, capsys, monkeypa
     assert "supple: no space left to write" in told_by(command, out, capsys, exit_code=1)
 
 
-def test_one_run_on_a_full_disk_is_not_bad_usage_and_continues(tmp_path, capsys):
-    command = ["train", "--checkpoint-seconds", "0", *SMALL_LINE.split(), str(tmp_path)]
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "--checkpoint-seconds", "0", *SMALL_LINE.split()],
+        [*COMMANDS["run"][:-1], "--methods", "aid", "--checkpoint-seconds", "0.001", "--out"],
+    ],
+    ids=["train", "run"],
+)
+def test_runs_on_a_full_disk_are_no_bad_usage_and_continue(tmp_path, capsys, command):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # every checkpoint is larger than this
     try:
-        assert supple(command) == 1
+        assert supple([*command, str(tmp_path)]) == 1
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "no space left to write" in capsys.readouterr().err
-    assert supple(command) == 0
+    assert not list(tmp_path.rglob(".*.part"))
+    assert supple([*command, str(tmp_path)]) == 0
 
 
 def test_one_study_that_cannot_be_read_does_not_keep_the_others_from_being_reported(out, capsys):

@@ -63,13 +63,6 @@ def test_runs_that_get_no_stream_say_why_and_stay_resumable(tmp_path, monkeypatc
     assert {store.folder(spec).state() for spec in specs} == {"waiting"}
 
 
-def test_without_a_gpu_runs_say_so(tmp_path):
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU")
-    (told,) = execute_all([small_spec()], Packed(Store.create(tmp_path), device="cuda", jobs=1))
-    assert told.reason.startswith("the run found no place on the GPU: ")
-
-
 def test_exit_inside_a_run_is_told_and_the_thread_goes_on(tmp_path, monkeypatch):
     original, calls = packed.execute_here, []
 
