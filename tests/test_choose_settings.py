@@ -1,17 +1,12 @@
 """tools/choose_settings.py: the best of an entry's tuning runs is noted once all of them have ended."""
 
-import importlib
 import json
-import sys
-from pathlib import Path
 
+import choose_settings as choose
+import store_from_report as reports
 from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.why_aid import WhyAID
 from supple_lab.store.store import Store
-
-sys.path.append(str(Path(__file__).parent.parent / "tools"))
-choose = importlib.import_module("choose_settings")
-reports = importlib.import_module("store_from_report")
 
 
 def test_the_best_setting_is_chosen_once_all_have_ended(tmp_path):

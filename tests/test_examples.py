@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import run_notebook
 from supple.methods import ReDo
 from supple_lab import cli, registry
 from timm_shim import declare_operators
@@ -51,8 +52,6 @@ def test_monitor_run(capsys):
 
 
 def test_notebook_goes_from_a_sick_training_to_its_cure():
-    sys.path.append(str(EXAMPLES.parent / "tools"))
-    run_notebook = importlib.import_module("run_notebook")
     notebook = json.loads((EXAMPLES / "sick_to_cured.ipynb").read_text())
     kept = [output for cell in run_notebook.code_cells(notebook) for output in cell["outputs"]]
     names = run_notebook.run_cells_(notebook)

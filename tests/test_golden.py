@@ -1,15 +1,13 @@
 """The golden file: run ids, records of small runs and published claims are what they were."""
 
-import importlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
+import golden
+
 ROOT = Path(__file__).parent.parent
-sys.path.append(str(ROOT / "tools"))
-golden = importlib.import_module("golden")
 MASKED = ("aid", "dropout", "drop_relu")  # drawn by the kernel in C
 EXPECTED = json.loads(golden.FILE.read_bytes())
 

@@ -1,6 +1,5 @@
 """tools/gpu_queue.py: the paper's runs that are not published, as commands that fit into some minutes."""
 
-import importlib
 import json
 import shlex
 import sys
@@ -8,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import gpu_queue as queue
+import pack_store as pack
 from supple_lab import registry
 from supple_lab.cli import command_of
 from supple_lab.data.idx import MNIST
@@ -16,8 +17,6 @@ from supple_lab.paper.study import Study
 from supple_lab.store.store import Store
 
 ROOT = Path(__file__).parent.parent
-sys.path.append(str(ROOT / "tools"))  # where one tool finds another, as a script does
-queue = importlib.import_module("gpu_queue")
 MINUTES = 9
 
 
@@ -118,7 +117,6 @@ def test_runs_whose_data_are_elsewhere_can_be_left_out(tmp_path, monkeypatch, mi
 
 
 def test_archive_has_small_checkpoints_of_unfinished_runs_alone(tmp_path, missing):
-    pack = importlib.import_module("pack_store")
     store = Store.create(tmp_path)
     done, small, large, *_ = missing[queue.QUEUE[0]]
     for spec, state, size in ((done, "done", 9), (small, "running", 9), (large, "running", pack.MAX_CHECKPOINT + 1)):

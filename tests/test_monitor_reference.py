@@ -1,10 +1,8 @@
 """tools/monitor_reference.py and monitor_rules.py: what counts as what, a line for each network, chosen limits."""
 
-import importlib
 import itertools
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
+import monitor_reference as reference
+import monitor_rules as rules
+import monitor_trainings as trainings
 from supple import alarms
 from supple.diagnosis import ORDER
-
-sys.path.append(str(Path(__file__).parent.parent / "tools"))
-reference, rules, trainings = map(importlib.import_module, ("monitor_reference", "monitor_rules", "monitor_trainings"))
 
 P, L, N, U = "plastic", "plasticity lost", "nothing to learn", "not decided"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-sys.path.append(str(ROOT / "tools"))  # where one tool finds another, as a script does
 
 SOURCE = '''"""A docstring with 1 < 2."""
 

@@ -1,18 +1,15 @@
 """tools/register_rules.py: what is new or changed gets an entry, once, with the runs that are published."""
 
-import importlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
+import register_rules as tool
 from supple_lab.paper.theory import Theory
 from supple_lab.paper.trainability import Trainability
 
 ROOT = Path(__file__).parent.parent
-sys.path.append(str(ROOT / "tools"))
-tool = importlib.import_module("register_rules")
 KEY = "aid_leads_continual_full"
 
 

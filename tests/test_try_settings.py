@@ -1,10 +1,7 @@
 """tools/try_settings.py: what is compared with what."""
 
 import json
-import sys
-from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent.parent / "tools"))
 import try_settings as tool
 
 

@@ -25,6 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
+
+import supple
 from monitor_trainings import (
     NETWORKS,
     REGIMES,
@@ -37,9 +40,6 @@ from monitor_trainings import (
     stage_of,
 )
 from monitor_variants import TESTED
-from torch import nn
-
-import supple
 from supple.unchanged import undisturbed
 
 NUM_STAGES, STAGE_STEPS, READINGS = 8, 180, 3  # readings of training forwards a stage

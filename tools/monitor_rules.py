@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from monitor_reference import TEST_SEED, is_worn, key_of, outcome, read_lines, ruined_at, short
-from monitor_variants import PLANTED, UNSPOILT
 from numpy.typing import NDArray
 from scipy.stats import beta
 
+from monitor_reference import TEST_SEED, is_worn, key_of, outcome, read_lines, ruined_at, short
+from monitor_variants import PLANTED, UNSPOILT
 from supple import alarms
 
 Numbers = dict[str, float]

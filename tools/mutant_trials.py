@@ -29,6 +29,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
+
 from mutant_code import Planted, Tracer, changed_functions, changed_line, digest, show
 
 # Left out: what takes longest and sees least, such as compilers, exporters and programs of their own.

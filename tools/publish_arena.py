@@ -13,7 +13,6 @@ from pathlib import Path
 from statistics import fmean
 
 from arena_texts import agreed_table, aid_table, chosen_table, p_table, readme_sentence
-
 from supple_lab.arena.entries import FIRST
 from supple_lab.arena.page import page
 from supple_lab.arena.problems import PROBLEMS, Scale

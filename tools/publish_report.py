@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from store_from_report import add_order, ordered_by, read_report, store_from_reports
-
 from supple_lab import registry
 from supple_lab.commands.base import BAD_USAGE, BadUsage
 from supple_lab.commands.report import make_report

@@ -1,12 +1,12 @@
 """What the documentation shows of the arena is what the published runs say."""
 
-import importlib
 import json
 import sys
 from pathlib import Path
 
 import pytest
 
+import publish_arena as tool
 from supple_lab.arena.contest import Contest, choose
 from supple_lab.arena.entries import Entry
 from supple_lab.arena.problems import PROBLEMS
@@ -15,7 +15,6 @@ from supple_lab.arena.published import Board, published, step_costs, to_json
 ROOT = Path(__file__).parent.parent.parent
 BY_NAME = {problem.name: problem for problem in PROBLEMS}
 BOARDS = [board for scale in ("quick", "full") if (board := published(scale)) is not None]
-sys.path.append(str(ROOT / "tools"))
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.scale)
@@ -28,7 +27,6 @@ def test_published_runs_are_those_of_the_contests_and_of_the_rule(board):
 
 
 def test_the_documentation_is_what_the_tool_makes(tmp_path, monkeypatch):
-    tool = importlib.import_module("publish_arena")
     shown = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("arena", "which_method", "which_p"))]
     shown += [ROOT / "docs/results/methods/cpu.json"]
     shown += (ROOT / "docs/results/arena").glob("*.html")

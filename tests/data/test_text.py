@@ -1,6 +1,5 @@
 """Texts: windows, what is to be predicted, and the bytes of the standard library."""
 
-import importlib
 import platform
 import sys
 import sysconfig
@@ -9,11 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+import make_text
 from supple_lab.data.base import DataError
 from supple_lab.data.text import CPython, Sums, sums
 
-sys.path.append(str(Path(__file__).parent.parent.parent / "tools"))
-make_text = importlib.import_module("make_text")
 CPU = torch.device("cpu")
 
 

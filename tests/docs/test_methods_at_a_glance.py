@@ -1,15 +1,9 @@
 """The page "Methods at a glance" is of the methods that there are, and says of them what they do."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
 
+import methods_at_a_glance as glance
 from supple.methods import CPR, HareTortoise, L2Init, NaP, ReDo, UseAID, Vanilla, WeightClipping
-
-sys.path.append(str(Path(__file__).parents[2] / "tools"))
-glance = importlib.import_module("methods_at_a_glance")
 
 
 def rows():

@@ -1,23 +1,19 @@
 """The tool that fine-tunes a GPT by LoRA on one package after another, without PEFT but as PEFT does."""
 
 import copy
-import importlib
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
+import lora_language
 from supple import AID
 from supple.random import mask_stream
 from supple_lab.precision import Numerics
 from supple_lab.run.capture import graphs_that_end_together
 
-sys.path.append(str(Path(__file__).parent.parent.parent / "tools"))
-lora_language = importlib.import_module("lora_language")
 SCALE, ARMS = lora_language.SCALES["smoke"], lora_language.ARMS
 NUMERICS = Numerics.choose(torch.device("cpu"), "default")
 

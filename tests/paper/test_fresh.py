@@ -1,14 +1,12 @@
 """Who keeps its plasticity is told by a fresh vanilla network of the same seed, and not by where a curve began."""
 
-import importlib
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from made_runs import made_run
 
+import register_rules as register
 from supple.methods import FullReset, Vanilla
 from supple_lab.optimizer import Adam
 from supple_lab.paper import dropout_fails, trainability
@@ -21,8 +19,6 @@ from supple_lab.scenarios.permuted_input import PermutedInput
 from supple_lab.scenarios.random_label import RandomLabel
 from supple_lab.store.store import Store
 
-sys.path.append(str(Path(__file__).parents[2] / "tools"))
-register = importlib.import_module("register_rules")
 END, START = (Number(name, lambda pair, place=place: pair[place]) for place, name in enumerate(("end", "fresh")))
 NOISE = np.array([-0.002, 0.001, 0.0, 0.002, -0.001])
 NUM_STAGES = 50

@@ -1,10 +1,8 @@
 """Register of rules: no claim without an entry, no changed rule without a new one, a mark where data came first."""
 
 import ast
-import importlib
 import json
 import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -12,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
+import register_rules as tool
 from supple_lab.paper import register
 from supple_lab.paper.register import FILE, dated, registered_claims, rules
 from supple_lab.report.figure import ClaimRow
 from supple_lab.report.tables import claims_table, printed_claims
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "tools"))
-tool = importlib.import_module("register_rules")
 WRITTEN = json.loads(FILE.read_text())
 KEY = "drop_relu_and_aid_keep_permuted_online"
 

@@ -2,17 +2,14 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 from test_ppo import small_spec
 
+import masks_in_control as tool
 from supple.methods import UseAID
 from supple_lab.run.run import execute
 from supple_lab.store.store import Store
-
-sys.path.append(str(Path(__file__).parents[2] / "tools"))
-import masks_in_control as tool
 
 SPECS = {
     "aid": small_spec(UseAID(relu_prob=0.7)),
