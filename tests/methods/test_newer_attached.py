@@ -108,7 +108,8 @@ def test_training_goes_on_with_a_layer_that_was_frozen_when_it_was_saved_or_at_f
         train(parts, DATA[4:num_steps])
     torch.save([part.state_dict() for part in parts], tmp_path / "saved.pt")
     parts[0].requires_grad_(True)
-    resumed = made(method, model=frozen(network()).requires_grad_(not is_frozen), example=True)
+    model = frozen(network()) if is_frozen else frozen(network()).requires_grad_(True)
+    resumed = made(method, model=model, example=True)
     resumed[0].requires_grad_(True)
     for part, saved in zip(resumed, torch.load(tmp_path / "saved.pt", weights_only=True), strict=True):
         part.load_state_dict(saved)

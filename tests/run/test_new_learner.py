@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from small_runs import small_spec
-from supple.learner import PATIENCE
-from supple.methods import ShrinkPerturb, Vanilla
+from supple.methods import Vanilla
 from supple.metrics.observe import observe
 from supple.random import ONE_AT_A_TIME
 from supple_lab.data.digits import Digits
@@ -44,15 +43,6 @@ def test_default_stream_is_not_moved():
     before = torch.get_rng_state()
     weights_of_new_learner(small_spec())
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_a_long_first_stage_is_no_reason_for_a_warning(recwarn):
-    spec = small_spec(ShrinkPerturb())
-    plasticity = attach_method(spec, new_learner(spec, Digits().load(CPU.device), CPU))
-    for _ in range(PATIENCE + 1):
-        plasticity.optimizer.step()
-    assert plasticity.num_steps > PATIENCE
-    assert not recwarn.list
 
 
 def test_no_other_thread_draws_a_network_while_a_method_is_attached(monkeypatch):
