@@ -33,11 +33,8 @@ SMALL = (
 
 
 def exit_code(line: str) -> int:
-    """The exit code of `supple play LINE`, whether our own or the argument parser's."""
-    try:
-        return supple(["play", *line.split()])
-    except SystemExit as end:
-        return int(end.code or 0)
+    """The exit code of `supple play LINE`."""
+    return supple(["play", *line.split()])
 
 
 def spec_of(line: str) -> RunSpec:

@@ -23,14 +23,13 @@ from supple_lab.run.recorder import CHECKPOINT_SECONDS
 from supple_lab.run.run import execute
 from supple_lab.spec import Problem, RunSpec
 from supple_lab.store.lock import RunIsBusy, await_silent_holder
-from supple_lab.store.reading import Record, State, read_run
+from supple_lab.store.reading import ENDED, Record, read_run
 from supple_lab.store.run_folder import RunFolder
 from supple_lab.store.store import Store
 from supple_lab.sweep.sweep import Failure, failures
 from supple_lab.sweep.view import choose_view
 
 MAX_FIRST, MAX_LAST = 2, 5  # stages in the table of results; those between are counted
-SETTLED: tuple[State, ...] = ("done", "diverged")  # a failed run is tried again: what was missing may be there now
 BEGINNINGS = {
     "waiting": "new",
     "running": "another process is at work on it",
@@ -92,7 +91,8 @@ class OneRun(Command):
             print(self.size_of(spec))
             print(f"run {spec.run_id}: {BEGINNINGS[folder.state()]}", flush=True)
         print_older(store, [spec])
-        could_not = [] if folder.state() in SETTLED else self.bring_to_end(spec, store)
+        # A failed run is tried again: what was missing may be there now.
+        could_not = [] if folder.state() in ENDED else self.bring_to_end(spec, store)
         print_damage(store, [spec])
         print_notes(store, [spec])
         self.print_end(folder)
@@ -125,7 +125,7 @@ class OneRun(Command):
         await_silent_holder(store.folder(spec).path, show=print_note)
         with choose_view(quiet=self.quiet)(store, [spec]):
             try:
-                execute(spec, store, device=self.device, checkpoint_seconds=seconds, track=self.track, settled=SETTLED)
+                execute(spec, store, device=self.device, checkpoint_seconds=seconds, track=self.track, settled=ENDED)
             except (RunIsBusy, Interrupted) as error:
                 return [Failure(spec, str(error), busy=True)]
             except DataError as error:

@@ -15,7 +15,7 @@ from supple_lab.rl.dqn_problem import DQN
 from supple_lab.rl.off_policy_problem import OffPolicy
 from supple_lab.rl.ppo_problem import PPO
 from supple_lab.spec import RunSpec, Supervised
-from supple_lab.store.reading import Record, State
+from supple_lab.store.reading import ENDED, Record, State
 
 UNKNOWN = "an unknown method"
 
@@ -102,7 +102,6 @@ def by_seed(samples: Sequence[Sample], number_of: Callable[[np.ndarray], float])
 
 Standing = State | Literal["damaged"]  # damaged: its files are not what it wrote
 Key = Callable[[RunSpec], Hashable]
-ENDED = ("done", "diverged")
 ALL_STAGES = slice(None)
 
 

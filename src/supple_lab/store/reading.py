@@ -21,7 +21,7 @@ Record = dict[str, Any]
 State = Literal["waiting", "running", "interrupted", "done", "diverged", "failed"]
 
 SETTLED: tuple[State, ...] = ("done", "diverged", "failed")  # ended, well or not
-ENDED = ("done", "diverged")  # states whose records are results, and must be those that the status counts
+ENDED: tuple[State, ...] = ("done", "diverged")  # their records are results, and must be those that the status counts
 LOGS = ("records.jsonl", "epochs.jsonl")
 NUMBERS = ("progress", "accuracy", "seconds", "num_records", "updated")  # facts of a status that people compute with
 MAX_NUMBER = 1e15  # of these: far more than any, and whatever is computed with it is a number, too
