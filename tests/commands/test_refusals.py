@@ -104,21 +104,23 @@ def test_a_full_disk_is_told_where_a_folder_cannot_be_made(out, capsys, monkeypa
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "said"),
     [
-        ["train", "--checkpoint-seconds", "0", *SMALL_LINE.split()],
-        [*COMMANDS["run"][:-1], "--methods", "aid", "--checkpoint-seconds", "0.001", "--out"],
+        (["train", "--checkpoint-seconds", "0", *SMALL_LINE.split()], "supple: no space left to write"),
+        ([*COMMANDS["run"][:-1], "--methods", "aid", "--checkpoint-seconds", "0.001", "--out"], "failed: aid, seed 0 "),
     ],
     ids=["train", "run"],
 )
-def test_runs_on_a_full_disk_are_no_bad_usage_and_continue(tmp_path, capsys, command):
+def test_runs_on_a_full_disk_are_no_bad_usage_and_continue(tmp_path, capsys, command, said):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # every checkpoint is larger than this
     try:
         assert supple([*command, str(tmp_path)]) == 1
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert "no space left to write" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert said in told
+    assert "no space left to write" in told
     assert not list(tmp_path.rglob(".*.part"))
     assert supple([*command, str(tmp_path)]) == 0
 
