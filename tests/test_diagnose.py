@@ -335,7 +335,6 @@ class Attending(nn.Module):
 
 @pytest.mark.parametrize(("make", "name"), [(Recurrent, "cell.weight_hh_l0"), (Attending, "attention.in_proj_weight")])
 def test_weights_inside_torch_have_a_row_and_their_growth_and_stale_moments_are_found(make, name):
-    torch.manual_seed(0)
     network, batch = make(), (IMAGES[:32].view(-1, 8, 8), LABELS[:32])
     optimizer = torch.optim.Adam(network.parameters())
     F.cross_entropy(network(batch[0]), batch[1]).backward()
@@ -358,7 +357,6 @@ def test_weights_inside_torch_have_a_row_and_their_growth_and_stale_moments_are_
 
 
 def test_inputs_of_layers_count_if_units_cannot_be_seen():
-    torch.manual_seed(0)
     network = Functional()
     trained(network, torch.optim.Adam(network.parameters(), lr=3e-3), num_steps=400)
     assert supple.diagnose(network, DIGITS, fresh=Functional, loss=F.cross_entropy).evidence == {}

@@ -14,10 +14,8 @@ import pytest
 import run_notebook
 from supple.methods import ReDo
 from supple_lab import cli, registry
-from timm_shim import declare_operators
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-declare_operators()  # for those whose libraries import torchvision
 
 
 def main_of(name):

@@ -477,7 +477,6 @@ def asking(network, *, biases=0.0, **options):
 
 
 def test_gap_is_measured_now_and_then_and_written():
-    torch.manual_seed(0)
     written = []
     monitor = asking(make_layer(), writer=written.append)
     assert list(monitor.gaps) == [3, 6]
@@ -503,7 +502,6 @@ def test_question_that_cannot_be_asked_is_refused_before_the_training(options, t
 
 
 def test_gap_that_is_lost_is_the_verdict():
-    torch.manual_seed(0)
     monitor = asking(make_layer(), biases=-100.0)  # so it was at the start: no change to warn of
     assert monitor.gaps[6].value > 0.9  # the last bias still learns
     assert monitor.verdict() == f"plasticity lost: value {monitor.gaps[6].value:.2f} at step 6. Next: supple.diagnose"
@@ -521,7 +519,6 @@ def test_one_row_of_history_suffices_for_a_verdict():
 
 
 def test_report_has_the_verdict_of_a_gap_before_its_warnings():
-    torch.manual_seed(0)
     monitor = asking(make_layer(), biases=-100.0, gap_options={"steps": 60, "lr": 1e-5})
     *warnings, verdict = monitor.gaps[6].headline()
     assert warnings  # in such a budget fresh networks hardly learn
@@ -643,7 +640,6 @@ def test_gap_adds_to_the_wear(value, level):
 
 @pytest.mark.parametrize("biases", [[ALIVE] * 16, [DEAD] * 16, [ALIVE] * 4])
 def test_gap_warns_even_if_no_layer_has_lost_anything(biases):
-    torch.manual_seed(0)
     targets = torch.zeros(len(NORMAL), dtype=torch.long)
     question = {"fresh": lambda: one_layer([ALIVE] * len(biases)), "data": [(NORMAL, targets)], "loss": F.cross_entropy}
     question |= {"gap_every": LASTING + 1, "gap_options": {"steps": 12, "seeds": 2}}
@@ -657,7 +653,6 @@ def test_gap_warns_even_if_no_layer_has_lost_anything(biases):
 
 
 def test_layers_that_a_forward_leaves_out_are_not_worn():
-    torch.manual_seed(0)
     parts = nn.ModuleList(nn.Sequential(nn.Linear(6, 16), nn.ReLU()) for _ in range(2))
     monitor = Monitor(parts, every=1)
     for step in range(LASTING + 1):
@@ -675,7 +670,6 @@ def test_network_without_layers_that_count_is_not_called_healthy():
 
 
 def test_layers_that_are_equally_worn_are_named():
-    torch.manual_seed(0)
     layers = [part for _ in range(6) for part in (nn.Linear(16, 16), nn.Tanh())]
     monitor = planted(nn.Sequential(nn.Linear(6, 16), nn.Tanh(), *layers), lambda network: None)
     first = monitor.first["train"]
@@ -694,7 +688,6 @@ def test_small_batches_have_no_wear():
 
 
 def test_wear_is_the_mean_of_layers_and_is_written():
-    torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 4), nn.Tanh())
     for layer in network[::2]:
         nn.init.zeros_(layer.bias)

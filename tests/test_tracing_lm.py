@@ -57,7 +57,6 @@ def test_units_act_through_their_columns_alone_and_their_rows_on_them_alone(trac
 
 
 def test_cutting_off_would_notice_a_row_of_up_that_another_unit_reads():
-    torch.manual_seed(0)
     model, x = lm.Gated().double().eval(), torch.randn(TOKENS, dtype=torch.float64)
     layer, other = trace_units(model, x)["act"], lm.Gated().double()
     with pytest.raises(AssertionError):
@@ -107,7 +106,6 @@ def test_named_inputs_that_do_not_fit_are_shown_with_their_names():
 
 
 def test_redo_reads_a_stage_by_names():
-    torch.manual_seed(0)
     model = Named()
     with torch.no_grad():
         model.fc1.weight[2], model.fc1.bias[2] = 0.0, -1.0  # never fires

@@ -6,10 +6,9 @@ import torch
 import cut_off
 from supple import AID, convert
 from supple.units import trace_units
-from timm_shim import import_timm
 
 try:
-    timm = import_timm()
+    import timm
     import torchvision
 except (ImportError, RuntimeError) as error:
     pytest.skip(f"timm and torchvision cannot be imported here: {error}", allow_module_level=True)

@@ -23,12 +23,4 @@ def declare_operators():
             LIBRARY.define(schema)
 
 
-def import_timm():
-    """timm, whether or not torchvision's operators are there."""
-    declare_operators()
-    import timm
-
-    return timm
-
-
 LIBRARY = torch.library.Library("torchvision", "FRAGMENT")

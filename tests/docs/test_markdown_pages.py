@@ -15,12 +15,10 @@ from supple.metrics.base import every_metric
 from supple_lab.paper.compare import LABELS
 from supple_lab.paper.study import Study
 from supple_lab.registry import known
-from timm_shim import declare_operators
 
 PAGES = pages()
 WHOLE = {"add_a_method.md"}  # its code goes on from part to part
 OWN = {"supple", "torch"}
-NEEDS_SHIM = {"timm", "transformers", "peft", "avalanche"}  # they import torchvision, if it is there
 
 
 def foreign(code):
@@ -43,8 +41,6 @@ def test_code_of_a_page_runs_as_written(code, quoted, tmp_path, monkeypatch, cap
     missing = sorted(name for name in foreign(code) if importlib.util.find_spec(name) is None)
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    if foreign(code) & NEEDS_SHIM:
-        declare_operators()
     monkeypatch.chdir(tmp_path)  # trainers write logs where they are
     namespace = {"__name__": "page"}
     exec(compile(code, "page", "exec"), namespace)

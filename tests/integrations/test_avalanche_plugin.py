@@ -4,20 +4,17 @@ import torch.nn.functional as F
 from plain_training import METHODS, adam, batches, examples, network, same_weights, train_plainly
 from torch import nn
 
-from timm_shim import declare_operators
-
-declare_operators()
 pytest.importorskip("avalanche", reason="avalanche-lib is not installed (pip install .[integrations])")
 
-from avalanche.benchmarks import benchmark_from_datasets, tensors_benchmark, with_classes_timeline  # noqa: E402
-from avalanche.benchmarks.utils import AvalancheDataset, as_classification_dataset  # noqa: E402
-from avalanche.models import IncrementalClassifier, MultiHeadClassifier, MultiTaskModule  # noqa: E402
-from avalanche.training.plugins import EvaluationPlugin, ReplayPlugin  # noqa: E402
-from avalanche.training.supervised import Naive  # noqa: E402
-from torch.utils.data import TensorDataset  # noqa: E402
+from avalanche.benchmarks import benchmark_from_datasets, tensors_benchmark, with_classes_timeline
+from avalanche.benchmarks.utils import AvalancheDataset, as_classification_dataset
+from avalanche.models import IncrementalClassifier, MultiHeadClassifier, MultiTaskModule
+from avalanche.training.plugins import EvaluationPlugin, ReplayPlugin
+from avalanche.training.supervised import Naive
+from torch.utils.data import TensorDataset
 
-from supple.integrations.avalanche import PlasticityPlugin  # noqa: E402
-from supple.methods import CChain, HareTortoise, ReDo  # noqa: E402
+from supple.integrations.avalanche import PlasticityPlugin
+from supple.methods import CChain, HareTortoise, ReDo
 
 
 class WithTargets(TensorDataset):

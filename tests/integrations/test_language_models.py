@@ -11,9 +11,7 @@ import cut_off
 from supple import Learner, Monitor
 from supple.methods import CBP, ReDo
 from supple.units import out_dim, trace_units
-from timm_shim import declare_operators
 
-declare_operators()
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (pip install .[integrations])")
 
 NUM_HIDDEN = 24

@@ -11,16 +11,14 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from supple import attach
 from supple.methods import CBP, HareTortoise, L2Init, ReDo, UseAID
-from timm_shim import declare_operators
 
-declare_operators()
 pytest.importorskip("lightning", reason="lightning is not installed (pip install .[integrations])")
 
-import lightning.pytorch as pl  # noqa: E402
-from lightning.pytorch.loggers import CSVLogger  # noqa: E402
-from lightning.pytorch.plugins.precision import MixedPrecision  # noqa: E402
+import lightning.pytorch as pl
+from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.plugins.precision import MixedPrecision
 
-from supple.integrations.lightning import PlasticityCallback  # noqa: E402
+from supple.integrations.lightning import PlasticityCallback
 
 
 class Module(pl.LightningModule):
@@ -262,7 +260,6 @@ class Players(pl.LightningModule):
 
 @pytest.mark.parametrize("name", ["l2_init", "s_ewc", "cbp", "shrink_perturb"])
 def test_two_networks_with_an_optimizer_each_have_methods_of_their_own(name):
-    torch.manual_seed(0)
     module = Players()
     plain = copy.deepcopy(module)
     callbacks = [PlasticityCallback(METHODS[name], part=part, steps_per_stage=4) for part in ("first", "second")]

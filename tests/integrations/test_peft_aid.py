@@ -6,14 +6,12 @@ import torch
 from torch import nn
 
 from supple import AID
-from timm_shim import declare_operators
 
-declare_operators()
 pytest.importorskip("peft", reason="peft is not installed (pip install .[integrations])")
 
-from peft import LoraConfig, PeftModel, get_peft_model  # noqa: E402
+from peft import LoraConfig, PeftModel, get_peft_model
 
-from supple.integrations.peft import load_lora_with_aid, put_aid_in_lora  # noqa: E402
+from supple.integrations.peft import load_lora_with_aid, put_aid_in_lora
 
 
 class Base(nn.Module):

@@ -9,17 +9,15 @@ from torch import nn
 from slowly import slow
 from supple import AID, Learner, attach, convert
 from supple.methods import HareTortoise, ReDo, UseAID
-from timm_shim import declare_operators
 
-declare_operators()
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (pip install .[integrations])")
 
-import gymnasium as gym  # noqa: E402
-import numpy as np  # noqa: E402
-from stable_baselines3 import A2C, DQN, PPO, SAC, TD3  # noqa: E402
-from stable_baselines3.common.callbacks import BaseCallback, EvalCallback, EveryNTimesteps  # noqa: E402
+import gymnasium as gym
+import numpy as np
+from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
+from stable_baselines3.common.callbacks import BaseCallback, EvalCallback, EveryNTimesteps
 
-from supple.integrations.stable_baselines3 import ActorAndCritic, PlasticityCallback, ReplayBatches  # noqa: E402
+from supple.integrations.stable_baselines3 import ActorAndCritic, PlasticityCallback, ReplayBatches
 
 PERIOD = 20  # updates between boundaries
 DQN_OPTIONS = {

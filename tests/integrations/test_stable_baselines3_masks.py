@@ -8,15 +8,13 @@ from torch import nn
 from supple import AID
 from supple.layers import AIDMean
 from supple.methods import ReDo
-from timm_shim import declare_operators
 
-declare_operators()
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed (pip install .[integrations])")
 
-from stable_baselines3 import DQN, PPO  # noqa: E402
-from stable_baselines3.common.env_util import make_vec_env  # noqa: E402
+from stable_baselines3 import DQN, PPO
+from stable_baselines3.common.env_util import make_vec_env
 
-from supple.integrations.stable_baselines3 import PlasticityCallback  # noqa: E402
+from supple.integrations.stable_baselines3 import PlasticityCallback
 
 
 class RatiosOfPPO(PPO):

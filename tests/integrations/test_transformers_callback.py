@@ -9,18 +9,16 @@ from torch import nn
 from slowly import slow
 from supple import attach
 from supple.methods import CBP, DASH, HareTortoise, L2Init, ReDo, UseAID, Vanilla
-from timm_shim import declare_operators
 from written import holding
 
-declare_operators()
 pytest.importorskip("transformers", reason="transformers is not installed (pip install .[integrations])")
 pytest.importorskip("accelerate", reason="accelerate is not installed (pip install .[integrations])")
 
-from safetensors.torch import load_file  # noqa: E402
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments  # noqa: E402
-from transformers.modeling_outputs import SequenceClassifierOutput  # noqa: E402
+from safetensors.torch import load_file
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
+from transformers.modeling_outputs import SequenceClassifierOutput
 
-from supple.integrations.transformers import PlasticityCallback  # noqa: E402
+from supple.integrations.transformers import PlasticityCallback
 
 
 @holding(lambda: {"net": network()})

@@ -67,7 +67,6 @@ def test_effective_rank_and_its_gradient_are_the_specified_ones():
 
 @pytest.mark.parametrize("reference", [False, True])
 def test_l2_er_takes_the_last_layers_and_leaves_running_statistics_and_silent_layers(reference):
-    torch.manual_seed(0)
     model = nn.Sequential(
         *(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()),
         *(nn.Linear(64, 5), nn.ReLU(), nn.Linear(5, 2)),

@@ -192,7 +192,6 @@ def test_features_are_examples_by_units_maps_averaged_and_tokens_examples():
 
 
 def test_l2_er_takes_the_last_two_of_three_layers():
-    torch.manual_seed(0)
     model, x = chain(3, 16, 16, 16, 2), torch.randn(8, 3)
     learner = learner_of(model, lr=0.0, x=x)
     found = []

@@ -67,7 +67,6 @@ def renewed_entries(model, is_new):
 
 @pytest.mark.parametrize(("name", "moments"), [*((name, "per_entry") for name in ADAMS), ("adam", "clear")])
 def test_young_entries_take_the_steps_of_an_adam_that_counts_each_of_them(name, moments):
-    torch.manual_seed(0)
     model = two_hidden_layers()
     optimizer = ADAMS[name](model.parameters())
     learner = Learner(model, optimizer, example_input=torch.randn(16, 6, dtype=torch.float64), seed=1)
@@ -95,7 +94,6 @@ def test_young_entries_take_the_steps_of_an_adam_that_counts_each_of_them(name, 
 
 
 def test_network_without_renewed_units_trains_as_without_the_method():
-    torch.manual_seed(0)
     inputs, results = torch.randn(20, 8, 1, 4, 4), []
     for method in (ReDo(), None):
         torch.manual_seed(1)
@@ -111,7 +109,6 @@ def test_network_without_renewed_units_trains_as_without_the_method():
 
 
 def test_entries_beside_young_ones_keep_every_bit():
-    torch.manual_seed(0)
     model = two_hidden_layers().float()
     learner = Learner(model, torch.optim.Adam(model.parameters(), lr=1e-2), example_input=torch.randn(16, 6))
     method = ReDo(threshold=0.5)

@@ -70,7 +70,6 @@ MANY = CBP(replacement_rate=0.2, maturity=4, utility="adaptable_contribution")
     ids=[*ADAMS, "many"],
 )
 def test_the_library_renews_as_torch_does_in_every_bit(name, method, monkeypatch):
-    torch.manual_seed(0)
     model = network()
     compiled = trained(copy.deepcopy(model), ADAMS[name], method)
     monkeypatch.setattr(renewal, "CPU", PortableKernel())

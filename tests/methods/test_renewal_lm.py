@@ -110,7 +110,6 @@ def test_utility_is_of_the_product_that_the_next_layer_reads(network, utility):
 
 
 def test_gated_unit_is_dormant_if_either_factor_is_zero_and_draws_from_each_layers_own_entries():
-    torch.manual_seed(0)
     model = lm.Gated(act=nn.ReLU)
     with torch.no_grad():
         for layer, low in ((model.gate, 1.0), (model.up, 3.0)):

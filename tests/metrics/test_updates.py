@@ -74,7 +74,6 @@ def test_metrics_take_one_step_of_the_optimizer_on_copies():
 
 @pytest.mark.parametrize("metric", [Churn(batch_size=4), SamplePlasticity(num_updates=3)], ids=lambda m: m.name)
 def test_training_goes_on_as_if_nothing_was_measured(metric):
-    torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 2))
     optimizer = torch.optim.Adam(network.parameters(), 1e-2)
     plasticity = attach(network, optimizer, L2Init(strength=1e-2), example_input=torch.rand(2, 3))
@@ -105,7 +104,6 @@ def test_without_a_task_or_an_optimizer_or_samples_to_hold_out_there_is_nothing_
 
 
 def test_training_accuracy_counts_what_masks_spoil_and_draws_from_no_stream_of_the_run():
-    torch.manual_seed(0)
     n, drop = 4000, 0.3
     model = nn.Sequential(nn.Linear(2, 2, bias=False), AID(1 - drop))
     model[0].weight.data.copy_(torch.eye(2))

@@ -30,7 +30,6 @@ def test_halved_fourier_keeps_the_width_after_the_activation():
     [(nn.Tanh, 5 / 3), (nn.Sigmoid, 1.0), (Identity, 1.0), (nn.ReLU, math.sqrt(2)), (AID, math.sqrt(2))],
 )
 def test_gain_of_hidden_layers_is_that_of_the_activation(activation, gain):
-    torch.manual_seed(0)
     hidden, output = [m for m in build(MLP(width=500, num_hidden=1), activation) if isinstance(m, nn.Linear)]
     for layer, its_gain in ((hidden, gain), (output, 1.0)):
         # The largest of n uniform draws falls short of the bound by a share of 1 / n on average.
@@ -43,7 +42,6 @@ def test_gain_of_hidden_layers_is_that_of_the_activation(activation, gain):
 
 
 def test_torchs_own_initialisation_can_be_had():
-    torch.manual_seed(0)
     network = MLP(width=16, init="torch").build(nn.ReLU, image_shape=(1, 8, 8), num_classes=10)
     torch.manual_seed(0)
     assert torch.equal(network[1].weight, nn.Linear(64, 16).weight)
