@@ -5,8 +5,9 @@
 The report is made of the runs that docs/results has of the study and of those that ended in the folders; a run of both
 is the folder's. Runs that are none of the study's any more drop out; without a folder this is all that changes. All
 files of the report are published but tables in Markdown, which would be pages. So are the measurements that a study
-without runs rests on, and the logs of epochs of runs with one stage, whose curves they are. What rests on reports comes
-next: docs/making/verdict_table.py, docs/making/draw.py verdicts, tools/register_rules.py, tools/golden.py --claims.
+without runs rests on, and the epochs of the last stage of runs with one stage or two (a warm start), whose curves they
+are. What rests on reports comes next: docs/making/verdict_table.py, docs/making/draw.py verdicts,
+tools/register_rules.py, tools/golden.py --claims.
 """
 
 import re
@@ -25,6 +26,7 @@ from supple_lab.files import StorageError
 from supple_lab.paper.manifest import read_manifest, studies_in
 from supple_lab.paper.study import Study
 from supple_lab.store.reading import ENDED, LOGS
+from supple_lab.store.run_folder import line_of
 from supple_lab.store.store import Store
 
 RESULTS = Path(__file__).parent.parent / "docs/results"
@@ -97,10 +99,11 @@ def publish(out: Path, study: str, results: Path) -> None:
     for path in files_of(out, study):
         shutil.copyfile(path, results / path.name)
     shutil.rmtree(results / "epochs", ignore_errors=True)  # those of runs that stay are in out
-    logs = [folder.epoch_log.path for folder in Store.open(out).folders() if len(folder.stage_log.read()) == 1]
-    for log in filter(Path.exists, logs):
-        (results / "epochs").mkdir(exist_ok=True)
-        shutil.copyfile(log, results / "epochs" / f"{log.parent.name}.jsonl")
+    for folder in Store.open(out).folders():
+        last = len(folder.stage_log.read()) - 1
+        if last in (0, 1) and (epochs := [one for one in folder.epoch_log.read() if one["stage"] == last]):
+            (results / "epochs").mkdir(exist_ok=True)
+            (results / "epochs" / f"{folder.path.name}.jsonl").write_bytes(b"".join(map(line_of, epochs)))
     page = results / f"{study}.html"
     page.write_text(LINK_TO_MARKDOWN.sub("", page.read_text("utf-8")), "utf-8")
 
