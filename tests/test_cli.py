@@ -134,6 +134,7 @@ def test_ctrl_c_is_answered_with_what_the_same_command_does(line, again, capsys,
         raise KeyboardInterrupt
 
     monkeypatch.setattr("supple_lab.cli.command_of", interrupted)
+    monkeypatch.setattr("supple_lab.cli.COMPUTING_THREAD", "none")  # another test's may go on, and would end us
     assert exit_code(*line) == 1
     assert capsys.readouterr().err == f"supple: interrupted; the same command {again}.\n"
 

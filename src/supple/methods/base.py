@@ -140,7 +140,8 @@ def noted(hook: Callable[..., object]) -> Callable[..., None]:
     @functools.wraps(hook)
     def call(self: Method, learner: Learner, *args: Any, **named: Any) -> None:
         learner.patience = None
-        if isinstance(hook(self, learner, *args, **named), dict):
+        found = hook(self, learner, *args, **named)
+        if isinstance(found, dict) and not any(found is given for given in (*args, *named.values())):
             name = f"{type(self).__name__}.{hook.__name__}"
             raise TypeError(f"{name} must return nothing: the state is changed in place; got a dict, which is lost.")
 

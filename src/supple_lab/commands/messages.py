@@ -26,7 +26,8 @@ def print_older(store: Store, specs: Iterable[RunSpec]) -> None:
     file = Path(os.environ[PLUGIN])
     changed = file.stat().st_mtime
     own = [spec for spec in specs if not all(is_ours(type(method)) for method in methods_in(spec.method))]
-    if number := sum(store.folder(spec).status().get("updated", changed) < changed for spec in own):
+    kept = [folder for spec in own if (folder := store.folder(spec)).state() != "failed" or folder.stage_log.read()]
+    if number := sum(folder.status().get("updated", changed) < changed for folder in kept):
         print_note(
             f"{number:,} {'run is' if number == 1 else 'runs are'} older than {file.name} and kept. If the code of the "
             "method has changed, take another --out, or raise a field of it."
