@@ -7,7 +7,7 @@ is the folder's. Runs that are none of the study's any more drop out; without a 
 files of the report are published but tables in Markdown, which would be pages. So are the measurements that a study
 without runs rests on, and the epochs of the last stage of runs with one stage or two (a warm start), whose curves they
 are. What rests on reports comes next: docs/making/verdict_table.py, docs/making/draw.py verdicts,
-tools/register_rules.py, tools/golden.py --claims.
+tools/register_rules.py, and PYTHONPATH=tests python tools/golden.py --claims.
 """
 
 import re

@@ -57,14 +57,14 @@ def test_failed_run_that_is_retried_counts_as_work_to_do(store, capsys):
 def test_table_shows_the_runs_at_work_first_and_counts_the_rest(store, monkeypatch):
     monkeypatch.setattr(view, "MAX_ROWS", 2)
     held = RunLock.acquire(store.folder(SPECS[1]).path)
-    store.folder(SPECS[1]).write_status("running", progress=0.2, seconds=300.0, accuracy=0.5)
+    store.folder(SPECS[1]).write_status("running", progress=0.2, stage=3, seconds=300.0, accuracy=0.5)
     table = LiveTable(store, SPECS)
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(table.table(table.look()))
     lines = console.export_text().splitlines()
     held.release()
     assert lines[0].rstrip().endswith("  online accuracy")
-    assert lines[1].split()[:4] == ["vanilla,", "seed", "3", "running"]
+    assert lines[1].split()[:5] == ["vanilla,", "seed", "3", "running", "4"]
     assert "20%" in lines[1]
     assert "20 min" in lines[1]
     assert "and 1 more" in lines[3]

@@ -69,8 +69,7 @@ class UPGD(Method):
         """What is remembered of a parameter, or of a layer's units, before the first step."""
         wide = torch.zeros_like(like, dtype=torch.promote_types(like.dtype, torch.float32))  # a slow mean
         steps = torch.zeros((), dtype=torch.float64, device=like.device)
-        record = {f"utility.{name}": wide, f"steps.{name}": steps}
-        record |= {f"next.{key}": tensor.clone() for key, tensor in record.items()}
+        record = {f"utility.{name}": wide, f"next.utility.{name}": wide.clone(), f"steps.{name}": steps}
         if self.adaptive:
             record |= {f"next.old.{name}": like.clone(), f"next.noise.{name}": torch.zeros_like(like)}
         return record
@@ -93,7 +92,6 @@ class UPGD(Method):
                 state |= self.first_record(key, learner.model.get_parameter(key) if self.per == "weight" else gain)
             utility = state[f"utility.{key}"]
             state[f"next.utility.{key}"].copy_(utility.lerp(gain.to(utility.dtype), 1.0 - self.beta))
-            state[f"next.steps.{key}"].copy_(state[f"steps.{key}"] + 1)
         free = self.free_shares(state, list(gains))
         if self.per == "unit":
             free = {name: share for layer in self.layers(learner) for name, share in spread(learner, layer, free)}
@@ -128,7 +126,7 @@ class UPGD(Method):
                 theta.copy_(old * (1.0 - rate * decay) + step - noise)
         for key in names if self.per == "weight" else [layer.name for layer in self.rated(learner)]:
             state[f"utility.{key}"].copy_(state[f"next.utility.{key}"])
-            state[f"steps.{key}"].copy_(state[f"next.steps.{key}"])
+            state[f"steps.{key}"].add_(1)
 
     def rated(self, learner: Learner) -> list[UnitLayer]:
         """The layers whose units the last backward reached."""
@@ -143,11 +141,12 @@ class UPGD(Method):
         return {name: -gradient * theta for name, theta, gradient in zip(*learner.trained(), strict=True)}
 
     def free_shares(self, state: State, keys: Sequence[str]) -> dict[str, Tensor]:
-        """1 - s of each weight or unit."""
+        """1 - s of each weight or unit, in the step that is under way."""
         if not keys:
             return {}
         utilities = {key: state[f"next.utility.{key}"] for key in keys}
-        corrections = (1.0 - self.beta ** torch.stack([state[f"next.steps.{key}"] for key in keys])).unbind()
+        steps = torch.stack([state[f"steps.{key}"] for key in keys]) + 1
+        corrections = (1.0 - self.beta**steps).unbind()
         pairs = zip(utilities.items(), corrections, strict=True)
         corrected = {key: utility / correction.to(utility.dtype) for (key, utility), correction in pairs}
         if self.scope == "local":

@@ -37,6 +37,7 @@ class RunProgress:
     progress: float
     accuracy: float | None  # online, of the last epoch
     seconds: float = 0.0
+    stage: int | None = None  # counted from 0
 
     @property
     def seconds_left(self) -> float | None:
@@ -137,15 +138,16 @@ class LiveTable(View):
 
     def table(self, runs: Sequence[RunProgress]) -> Table:
         table = Table(caption=summary(runs, self.seconds_left(runs)), box=None, caption_justify="left")
-        for heading in ("run", "state", "progress", "", "left", "online accuracy"):
+        for heading in ("run", "state", "stage", "progress", "", "left", "online accuracy"):
             table.add_column(heading)
         for run in sorted(runs, key=lambda run: ORDER.index(run.state))[:MAX_ROWS]:
             bar = ProgressBar(total=1.0, completed=run.progress, width=24)
             left = "" if run.seconds_left is None else in_words(run.seconds_left)
             accuracy = "" if run.accuracy is None else f"{run.accuracy:.3f}"
-            table.add_row(Text(run.title), run.state, bar, f"{run.progress:.0%}", left, accuracy)
+            stage = "" if run.stage is None else f"{run.stage + 1}"
+            table.add_row(Text(run.title), run.state, stage, bar, f"{run.progress:.0%}", left, accuracy)
         if len(runs) > MAX_ROWS:
-            table.add_row(f"and {len(runs) - MAX_ROWS:,} more", "", "", "", "", "")
+            table.add_row(f"and {len(runs) - MAX_ROWS:,} more", "", "", "", "", "", "")
         return table
 
 
@@ -164,6 +166,7 @@ def look_at(store: Store, spec: RunSpec) -> RunProgress:
         progress=float(status.get("progress", 0.0)),
         accuracy=status.get("accuracy"),
         seconds=float(status.get("seconds", 0.0)),
+        stage=status.get("stage"),
     )
 
 
