@@ -26,6 +26,11 @@ def pytest_runtest_setup(item):
         pytest.skip("needs a CUDA device")
 
 
+def pytest_collectstart():
+    """What a test module draws at its import does not hang on the modules imported before it."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)
