@@ -92,8 +92,8 @@ def modified_leaky_relu(x: Tensor, alpha: float) -> Tensor:
 
 
 def two_slopes(x: Tensor, negative: float, positive: float) -> Tensor:
-    """``positive * x`` from zero on, ``negative * x`` below; slopes 0 and 1 give ReLU, at infinity too."""
-    return torch.where(x >= 0, scaled(x, positive), scaled(x, negative))
+    """``positive * x`` above zero, else ``negative * x``: with slopes 0 and 1 ReLU, gradients and infinity too."""
+    return torch.where(x > 0, scaled(x, positive), scaled(x, negative))
 
 
 def interval_mean(x: Tensor, edges: tuple[float, ...], drop: tuple[float, ...]) -> Tensor:

@@ -160,7 +160,7 @@ class Control(OneNode):
 
 
 class AIDMean(Control):
-    """AID's mean in training, too: slope p from zero on, 1 - p below. What is left of AID without its noise."""
+    """AID's mean in training, too: slope p above zero, else 1 - p. What is left of AID without its noise."""
 
     meaning = "the slope of positive values"
 
@@ -169,7 +169,7 @@ class AIDMean(Control):
 
 
 class AIDGauss(Control):
-    """AID with Gaussian noise of its mean and variance: x (c + sqrt(p (1 - p)) e), c = p from zero on, else 1 - p."""
+    """AID with Gaussian noise of its mean and variance: x (c + sqrt(p (1 - p)) e), c = p above zero, else 1 - p."""
 
     meaning = "the mean slope of positive values"
 
