@@ -412,6 +412,7 @@ def test_network_that_diverged_is_reported_and_does_not_stop_the_loop():
     monitor = watched(network, torch.randn(8, 6), probe=torch.randn(8, 6))
     report = " ".join(monitor.report().split())
     assert report.startswith("watch layer fc")
+    assert "fc2 8 nan nan nan nan nan nan" in report
     assert "layer fc2, on this batch: not finite: its activations, weights, gradient; the training has" in report
 
 

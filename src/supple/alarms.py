@@ -124,7 +124,7 @@ def divergences(reading: Reading) -> list[Alarm]:
     found = []
     for row in reading.layers:
         finite = {
-            "activations": row.units is None or row.units.finite,
+            "activations": row.units is None or math.isfinite(row.units.dormant),
             "weights": math.isfinite(row.weight_norm or 0.0),
             "gradient": math.isfinite(row.gradient_norm or 0.0),
         }

@@ -14,7 +14,7 @@ from supple.metrics.base import Metric, measure
 from supple.metrics.observe import Observation, singular_values
 from supple.metrics.rank import EffectiveRank, srank
 from supple.metrics.sites import Site
-from supple.metrics.units import binary_entropy, dormant_mask, dormant_scores, saturated_mask
+from supple.metrics.units import binary_entropy, dormant_mask, dormant_scores, if_finite, saturated_mask
 from supple.metrics.weights import dead_rows, is_trained, joint_norm
 from supple.saved import plain_name
 
@@ -37,12 +37,12 @@ Row = dict[str, float]  # "step", and each number by its name
 class SiteNumbers:
     """Of the layer's units: dormant at tau 0, saturated, mean sign entropy, and the rank of at most 256 of h's rows.
 
-    If the forward drew a mask, h is what it is in evaluation; the features of the metrics are what was computed.
+    If the forward drew a mask, h is what it is in evaluation; the features of the metrics are what was computed. Of an
+    activation that gave what is not finite they are NaN.
     """
 
     activation: str  # its class
     never_silent: bool  # dormant is 0 by construction
-    finite: bool
     num_units: int
     dormant: float
     saturated: float
@@ -134,15 +134,17 @@ def layer_row(
 def site_numbers(site: Site) -> SiteNumbers:
     q_U = site.positive_share
     dormant_U, saturated_U = dormant_mask(dormant_scores(site.magnitude), 0.0), saturated_mask(q_U)
+    shares = {
+        "dormant": dormant_U.double().mean().item(),
+        "saturated": saturated_U.double().mean().item(),
+        "sign_entropy": binary_entropy(q_U).mean().item(),
+    }
     return SiteNumbers(
         activation=type(site.activation).__name__,
         never_silent=never_silent(site.activation),
-        finite=bool(site.magnitude.isfinite().all()),
         num_units=site.num_units,
-        dormant=dormant_U.double().mean().item(),
-        saturated=saturated_U.double().mean().item(),
-        sign_entropy=binary_entropy(q_U).mean().item(),
         srank=srank(singular_values(site.kept_rows), EffectiveRank.delta),
+        **if_finite(shares, [site]),
     )
 
 
@@ -179,7 +181,8 @@ def cells(row: LayerRow) -> list[str]:
     """Return the numbers of a layer under the headings, but for its number of units."""
     shown = ["-"] * 4
     if (units := row.units) is not None:
-        shown = [f"{units.dormant:.0%}", f"{units.saturated:.0%}", f"{units.sign_entropy:.2f}", f"{units.srank:.0f}"]
+        shares = (f"{share:.0%}".replace("nan%", "nan") for share in (units.dormant, units.saturated))
+        shown = [*shares, f"{units.sign_entropy:.2f}", f"{units.srank:.0f}"]
     return [*shown, number(row.weight_norm), number(row.gradient_norm)]
 
 

@@ -1,6 +1,7 @@
 """Metrics of units: dormant ones (Sokar et al. 2023), saturated and active ones, and the entropy of their signs."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from supple.metrics.base import Metric
 from supple.metrics.observe import Observation
+from supple.metrics.sites import Site
 
 ZERO = 1e-8  # what a score may be and still count as 0
 EPSILON = 1e-9  # keeps the score of a layer that is zero everywhere at 0 (Sokar et al.'s own code)
@@ -30,12 +32,12 @@ class DormantRatio(Metric):
         scores = torch.cat([dormant_scores(site.magnitude) for site in observation.sites])
         keys = {tau: f"dormant_ratio_{tau:g}" if tau else "dormant_ratio" for tau in self.taus}
         shares = {key: dormant_mask(scores, tau).double().mean().item() for tau, key in keys.items()}
-        return if_finite(shares, observation)
+        return if_finite(shares, observation.sites)
 
 
-def if_finite(numbers: dict[str, float], observation: Observation) -> dict[str, float]:
+def if_finite(numbers: dict[str, float], sites: Iterable[Site]) -> dict[str, float]:
     """Return the numbers; NaN for each if an activation gave what is not finite, which no comparison tells."""
-    is_finite = all(site.magnitude.isfinite().all() for site in observation.sites)
+    is_finite = all(site.magnitude.isfinite().all() for site in sites)
     return numbers if is_finite else dict.fromkeys(numbers, math.nan)
 
 
@@ -58,7 +60,7 @@ class SaturatedShare(Metric):
         if not observation.sites:
             return {}
         masks = torch.cat([saturated_mask(site.positive_share) for site in observation.sites])
-        return if_finite({"saturated_share": masks.double().mean().item()}, observation)
+        return if_finite({"saturated_share": masks.double().mean().item()}, observation.sites)
 
 
 def saturated_mask(q_U: Tensor) -> Tensor:
@@ -77,7 +79,7 @@ class SignEntropy(Metric):
             return {}
         q = torch.cat([site.positive_share for site in observation.sites])
         numbers = {"sign_entropy": binary_entropy(q).mean().item(), "sign_bias": (2 * q - 1).abs().mean().item()}
-        return if_finite(numbers, observation)
+        return if_finite(numbers, observation.sites)
 
 
 def binary_entropy(q: Tensor) -> Tensor:
