@@ -151,6 +151,11 @@ def test_what_still_holds_an_activation_is_named(case):
     assert [(entry.where, entry.what, entry.how) for entry in report.left] == [("", "ReLU in other", how)]
 
 
+def test_an_activation_in_a_list_that_nobody_asked_for_is_listed():
+    model = network_of("self.acts[0](self.acts[1](x))", acts=[nn.ReLU(), nn.Tanh()])()
+    assert entries(model, "left") == {("acts", "Tanh")}
+
+
 def test_what_a_conversion_replaces_in_a_list_is_not_named():
     model = nn.Sequential(nn.ReLU())
     model.others, model.itself = [model[0]], lambda: model
@@ -169,6 +174,8 @@ def test_an_activation_that_is_no_submodule_is_named(call, what):
 
 
 LOOKED_UP = "it is looked up when the forward runs; hold it as a submodule (nn.ReLU, nn.MaxPool2d) and convert again"
+NOT_ASKED = "left alone; name nn.Tanh in replace= to swap it"
+BOTH = [("tanh", NOT_ASKED), ("relu", LOOKED_UP)]
 
 
 @pytest.mark.parametrize(
@@ -177,14 +184,17 @@ LOOKED_UP = "it is looked up when the forward runs; hold it as a submodule (nn.R
         ("BY_NAME['relu'](x)", []),
         ("self.functions[1](x)", []),
         ("self.functions[-1](x)", []),
-        ("self.functions[-self.which[0]](x)", []),
+        ("self.functions[-self.which[0]](x)", BOTH),
         ("CLASSES['relu']()(x)", []),
         ("BY_NAME['pool'](x, 2)", []),
         ("BY_NAME[self.name](x)", [("relu", LOOKED_UP)]),
         ("CLASSES[self.name]()(x)", [("ReLU", LOOKED_UP)]),
-        ("BY_NAME['tanh'](x)", [("tanh", "left alone; name nn.Tanh in replace= to swap it")]),
-        ("BY_NAME['other'](x)", []),
-        ("self.functions[self.which[-1]](x)", []),
+        ("BY_NAME['tanh'](x)", [("tanh", NOT_ASKED)]),
+        ("BY_NAME['other'](x)", [*reversed(BOTH)]),
+        ("self.functions[self.which[-1]](x)", BOTH),
+        ("[f(x) for f in self.functions][1]", BOTH),
+        ("[f(x) for f, _ in zip(self.functions, self.functions)][1]", BOTH),
+        ("[(f := self.functions[1]), f(x)][1]", BOTH),
     ],
 )
 def test_a_function_in_a_list_or_a_dict_is_swapped_or_left_and_listed(call, left):
@@ -194,7 +204,7 @@ def test_a_function_in_a_list_or_a_dict_is_swapped_or_left_and_listed(call, left
     type(model).forward.__globals__.update(BY_NAME=by_name, CLASSES={"relu": nn.ReLU})
     report = conversion_report(convert(model, AID(p=0.9), pool="average"))
     assert [(entry.what.partition(" in ")[0], entry.how) for entry in report.left] == left
-    assert len(report.swapped) == (not left and "other" not in call and "which" not in call)
+    assert len(report.swapped) == (not left)
     assert functions == [torch.tanh, F.relu]
 
 

@@ -196,7 +196,7 @@ class Conversion:
 
     def replace_functions_(self) -> None:
         for source, method, call in list(self.calls("function")):
-            cls, what = call.target.cls, label(method, call)
+            cls, what = call.target.cls, method.label(call)
             if cls in self.classes and (why := self.why_left(source, method, call)):
                 self.say("left", source.path, what, how=why)
             elif cls in self.classes:
@@ -205,7 +205,7 @@ class Conversion:
                 self.leave_alone(source.path, what, cls)
         for source, method, call in self.calls("clamp"):
             if call.target in self.classes:
-                self.say("left", source.path, label(method, call), how=AS_CLAMP)
+                self.say("left", source.path, method.label(call), how=AS_CLAMP)
         for source in self.sources:
             for what, why in source.left(self.classes):
                 self.say("left", source.path, what, how=f"{why}; {WAY_OUT}")
@@ -219,7 +219,7 @@ class Conversion:
         """Send one call to a new submodule; in a loop over layers, to one for each round."""
         name, training = free_name(source.module, call.target.names[0].strip("_")), source.module.training
         many = 1 if call.nested else call.total or 1
-        path, what = join(source.path, name), label(method, call)
+        path, what = join(source.path, name), method.label(call)
         source.module.add_module(name, self.new_activations(many, training=training, in_place=call.noticed))
         if many > 1 and method.name == "forward":
             method.actions[f"start:{name}"] = f"restart:{name}"  # a hook would cost as much as two small activations
@@ -323,6 +323,8 @@ class Conversion:
                 for held in dict.fromkeys(held_by(value)) if name not in of_torch else ():
                     if held not in known and computes_one_of(held, self.classes):
                         self.say("left", path, f"{type(held).__name__} in {name}", how=f"{NO_CHILD}; {WAY_OUT}")
+                    elif held not in known:
+                        self.mention(held, join(path, name))
 
     def mention_graphs(self) -> None:
         """Report the calls in torch.fx graphs: there is no source to rewrite."""
@@ -357,7 +359,7 @@ class Conversion:
                 why = "it is part of a max-pool of another kind"  # timm's pads with -inf
             new = pools.AVERAGE_FUNCTIONS.get(call.target, pools.average_of)
             how = pools.AVERAGE_POOLS.get(call.target, new).__name__
-            self.say_averaged(source.path, label(method, call), how, why)
+            self.say_averaged(source.path, method.label(call), how, why)
             if not why:
                 method.actions[call.key] = f"average:{new.__name__}"
                 source.changes = True
@@ -383,10 +385,6 @@ class Conversion:
         for module, path in self.paths.items():
             if max(runs[module], places[module]) > 1 and any(map(is_placed, module.modules())):
                 self.say("notes", path, type(module).__name__, how="used more than once, with the same activations")
-
-
-def label(method: Method, call: Call) -> str:
-    return f"{call.name} in {method.function.__qualname__}, line {call.line}"
 
 
 def free_name(module: nn.Module, stem: str) -> str:

@@ -11,8 +11,16 @@ from torch import nn
 
 from supple.activations import ACTIVATIONS, of_function
 from supple.convert import pools
-from supple.convert.reading import NO_SELF, Call, Reader, is_own
-from supple.convert.source import MethodPlan, UnwritableError, codes_in, original_class, rewritten, why_not_rewritable
+from supple.convert.reading import NO_SELF, Call, Reader
+from supple.convert.source import (
+    MethodPlan,
+    UnwritableError,
+    codes_in,
+    is_own,
+    original_class,
+    rewritten,
+    why_not_rewritable,
+)
 
 NAMES = frozenset(known.cls.__name__ for known in ACTIVATIONS) | pools.NAMES
 ON_INSTANCE = "forward is an attribute of the instance"
@@ -28,6 +36,9 @@ class Method:
     function: FunctionType
     actions: dict[str, str]
     calls: list[Call] = field(default_factory=list)
+
+    def label(self, call: Call) -> str:
+        return f"{call.name} in {self.function.__qualname__}, line {call.line}"
 
 
 class Methods:

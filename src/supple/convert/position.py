@@ -1,13 +1,14 @@
 """A place in a model that holds a module or a function, and what a call of it does with its input."""
 
 import inspect
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from torch import nn
 from torch._ops import OpOverloadPacket, _OpNamespace
 
-from supple.activations import of_function, writes_in_place
+from supple.activations import Activation, of_function, writes_in_place
 from supple.convert import pools
 from supple.convert.source import UNKNOWN
 
@@ -44,6 +45,12 @@ def item(base: Any, index: Any) -> Any:
     items = dict(zip(range(-len(base), len(base)), 2 * base, strict=True)) if type(base) in (list, tuple) else base
     chosen = items.get(index) if type(items) is dict and isinstance(index, (int, str)) else None
     return chosen if callable(chosen) and not isinstance(chosen, nn.Module) else UNKNOWN
+
+
+def activations_in(value: Any) -> Iterator[tuple[Activation, Any]]:
+    """Yield the functions of activations in a plain list or dict, each after what is known of it."""
+    items = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
+    return ((known, one) for one in items if callable(one) and (known := of_function(one)))
 
 
 def entrance(position: Position) -> Position:

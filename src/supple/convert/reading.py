@@ -14,7 +14,7 @@ from torch import nn
 
 from supple.activations import ACTIVATIONS, BY_CLASS, find, of_function, operator_name, writes_in_place
 from supple.convert import pools
-from supple.convert.position import Position, attribute, container, entrance, gives_back, item
+from supple.convert.position import Position, activations_in, attribute, container, entrance, gives_back, item
 from supple.convert.source import (
     UNKNOWN,
     codes_in,
@@ -23,6 +23,7 @@ from supple.convert.source import (
     imports,
     input_of,
     is_looked_up,
+    is_own,
     is_stored,
     key_of,
     name_of_call,
@@ -182,6 +183,8 @@ class Reader:
                 self.callees.add(id(func))
                 self.run(ast.iter_child_nodes(node))
                 self.call(node)
+            case ast.Subscript(slice=index) if id(node) in self.callees and self.resolve(node) is not UNKNOWN:
+                self.visit(index)
             case ast.Name() | ast.Attribute():
                 self.refer(node)
                 self.run(ast.iter_child_nodes(node))
@@ -279,6 +282,9 @@ class Reader:
             self.helpers.add(inspect.unwrap(value))
         elif is_function and not is_called and (known := of_function(value)):
             self.add("function", known, name_of(value), node).why_not = NOT_CALLED
+        for known, held in activations_in(value):
+            key, now = f"{name_of(held)} of {id(value)}", (self.times, self.conditional, self.nested)
+            self.calls.setdefault(key, Call("function", known, name_of(held), key, node.lineno, *now, LOOKED_UP))
 
     def call(self, node: ast.Call) -> None:
         if (call := self.call_of(node)) is not None and call.in_place:
@@ -382,12 +388,6 @@ class Reader:
             known = {name: option for name, option in options.items() if option is not UNKNOWN}
             call.why_not = pools.why_not_function(value, known) or call.why_not
         return call
-
-
-def is_own(function: Any) -> bool:
-    """Whether it is a Python function from outside of torch."""
-    is_function = isinstance(function, FunctionType)
-    return is_function and not str(inspect.unwrap(function).__module__).startswith("torch.")
 
 
 def is_replaced_class(value: Any) -> bool:

@@ -51,6 +51,12 @@ class MethodPlan(NamedTuple):
     actions: tuple[tuple[str, str], ...]
 
 
+def is_own(function: Any) -> bool:
+    """Whether it is a Python function from outside of torch."""
+    is_function = isinstance(function, FunctionType)
+    return is_function and not str(inspect.unwrap(function).__module__).startswith("torch.")
+
+
 @functools.lru_cache(maxsize=64)
 def definitions(text: str) -> dict[tuple[int, str], tuple[Definition, CodeType]]:
     """Every function of a file, by its first line, decorators included, and its name, with what it compiles to."""
