@@ -13,8 +13,9 @@ from avalanche.training.plugins import EvaluationPlugin, ReplayPlugin
 from avalanche.training.supervised import Naive
 from torch.utils.data import TensorDataset
 
-from supple.integrations.avalanche import PlasticityPlugin
-from supple.methods import CChain, HareTortoise, ReDo
+from supple import attach
+from supple.integrations.avalanche import PlasticityPlugin, follow_growth_
+from supple.methods import CChain, HareTortoise, HeadReset, ReDo
 
 
 class WithTargets(TensorDataset):
@@ -93,6 +94,15 @@ def test_a_unit_replaced_after_growth_is_cut_off_from_the_new_classifier():
     learn(model, plugin, [dataset(targets % 2), dataset(targets)])
     consumers = [consumer.layer for layer in plugin.plasticity.learner.units for consumer in layer.consumers]
     assert consumers[-1] is model.classifier.classifier
+
+
+def test_methods_serve_all_layers_after_a_buffer_alone_grew():
+    model = network()
+    model.register_buffer("seen", torch.zeros(2))
+    plasticity = attach(model, adam(model), HeadReset(), example_input=examples()[0])
+    model.seen = torch.zeros(4)
+    follow_growth_(plasticity)
+    assert list(plasticity.learner.layers()) == ["0", "2", "4"]
 
 
 def test_monitor_reads_the_training():

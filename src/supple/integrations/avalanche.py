@@ -119,7 +119,7 @@ def follow_growth_(plasticity: Plasticity) -> None:
     if not grown:
         return
     learner.initial |= {name: widened(learner.initial.get(name), tensors[name]) for name in grown}
-    learner._layers = {}  # the classifier is another
+    learner._layers, learner._named = {}, {}  # the classifier is another
     if learner._units is not None and learner.example_input is not None:
         learner.units = trace_units(learner.model, learner.example_input)
     for method, state in zip(plasticity.methods, plasticity.states, strict=True):
