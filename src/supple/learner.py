@@ -287,7 +287,7 @@ class Learner:
             raise ValueError(
                 f"'{name}' {change} than when the method was attached, which knows only the one before. Attach it "
                 "again: plasticity.detach(), then attach(model, optimizer, ...); the weights of now are then the "
-                "initial ones."
+                "initial ones, unless you copy the earlier plasticity.learner.initial into the new one's."
             )
         self._layers, self._named = layers, named
         activations = (part for part in self.model.modules() if isinstance(part, TRAINED_SHAPES))
