@@ -167,8 +167,26 @@ def test_matrices_that_are_left_alone_are_named_with_the_reason_and_vectors_are_
     model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
     model.extra = nn.Parameter(torch.ones(2, 2))
     served, left = method.reach(Learner(model, torch.optim.SGD(model.parameters(), lr=0.1)))
-    others = "'extra': not the weight of a linear or convolutional layer", "'2.weight': it is the output layer"
+    output = "'2.weight': it is the output layer, the one registered last"
+    others = "'extra': not the weight of a linear or convolutional layer", output
     assert (served, sorted(left)) == (["0.weight"], sorted(others))
+
+
+class HeadFirst(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head, self.body = nn.Linear(3, 2), nn.Linear(2, 3)
+
+
+def test_a_head_that_was_registered_before_the_body_can_be_registered_again():
+    model = HeadFirst()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    assert HeadReset().reach(Learner(model, optimizer))[0] == ["body.weight", "body.bias"]
+    head = model.head
+    del model.head
+    model.head = head
+    assert HeadReset().reach(Learner(model, optimizer))[0] == ["head.weight", "head.bias"]
+    assert Parseval().reach(Learner(model, optimizer))[0] == ["body.weight"]
 
 
 @pytest.mark.parametrize(("number", "shown"), [(3, "(a0, a1, a2)"), (4, "(a0, a1, a2, ...)")])

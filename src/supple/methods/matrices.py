@@ -92,7 +92,7 @@ class OnMatrices(Method):
     """A method that acts on matrices, and names the trained weights that it leaves alone."""
 
     does: ClassVar[str]  # with them, in a word
-    others: ClassVar[str] = "it is the output layer"  # why a matrix is none of the chosen ones
+    others: ClassVar[str] = "it is the output layer, the one registered last"  # why a matrix is none of the chosen ones
 
     def chosen(self, learner: Learner) -> list[Matrix]:
         """The matrices that it acts on."""
