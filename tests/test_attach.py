@@ -667,19 +667,6 @@ def test_parameters_that_come_later_are_trained_or_refused_by_name(method):
         assert method.name in ("l2_init", "shrink_perturb")
 
 
-@pytest.mark.parametrize("resumed_as", ["frozen", "trained"])
-def test_dash_with_a_period_serves_layers_that_thaw(resumed_as):
-    model, other = network(), network()
-    model[0].requires_grad_(False)
-    other[0].requires_grad_(resumed_as == "trained")
-    parts, resumed = made(DASH(every=2), model=model), made(DASH(every=2), model=other)
-    train(parts, DATA[:1])
-    model[0].requires_grad_(True)
-    train(parts, DATA[1:2])
-    resumed[2].load_state_dict(parts[2].state_dict())
-    train(resumed, DATA[2:3])
-
-
 def test_step_with_a_closure_counts_after_one_that_was_skipped():
     model, optimizer, plasticity = made(L2(), optimizer=functools.partial(adam, fused=True))
     scaler = torch.amp.GradScaler("cpu")

@@ -467,9 +467,3 @@ def test_fresh_that_gives_the_model_itself_is_refused():
     network = mlp()
     with pytest.raises(TypeError, match="it gave the model itself"):
         gap_of(network, fresh=lambda: network, data=digits(0, 50))
-
-
-@pytest.mark.gpu
-def test_batches_go_to_the_device_of_the_model():
-    gap = gap_of(mlp().cuda(), data=digits(0, 100), steps=12)
-    assert gap.curves["model"].isfinite().all()

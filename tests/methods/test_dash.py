@@ -50,13 +50,6 @@ def test_used_up_data_is_refused():
         DASH().begin_stage(learner, {}, iter(()), 1)
 
 
-def test_weights_of_other_layers_stay_and_are_named():
-    model = nn.Sequential(nn.Embedding(5, 4), nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), nn.Linear(3, 2))
-    learner = Learner(model, torch.optim.SGD(model.parameters()), loss=F.cross_entropy)
-    with pytest.warns(UserWarning, match=r"3 others stay as they are \(0\.weight, 1\.parametrizations\.weight\."):
-        DASH().init(learner)
-
-
 def test_norms_stay_without_a_word(recwarn):
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.LayerNorm((2, 2, 2)), nn.Flatten(), nn.Linear(8, 2))
     DASH().init(Learner(model, torch.optim.SGD(model.parameters()), loss=F.cross_entropy))

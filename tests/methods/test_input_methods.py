@@ -17,7 +17,6 @@ from supple.methods import (
     L2ER,
     CChain,
     Chain,
-    DecoupledDecay,
     EqualBetas,
     FreshOptimizer,
     L2Init,
@@ -329,16 +328,6 @@ def test_fresh_optimizer_forgets_and_leaves_the_weights():
     train(model, optimizer, 2)
     train(new, torch.optim.Adam(new.parameters(), lr=0.1), 2)
     assert all(torch.equal(*pair) for pair in zip(model.parameters(), new.parameters(), strict=True))
-
-
-def test_decoupled_decay_beside_adam_is_adamw():
-    first, second = mlp(), mlp()
-    plain = torch.optim.Adam(first.parameters(), lr=0.1)
-    attach(first, plain, DecoupledDecay(strength=0.3))
-    train(first, plain, 6)
-    train(second, torch.optim.AdamW(second.parameters(), lr=0.1, weight_decay=0.3), 6)
-    for own, torchs in zip(first.parameters(), second.parameters(), strict=True):
-        torch.testing.assert_close(own, torchs, rtol=1e-12, atol=1e-12)
 
 
 def test_equal_betas_is_adam_with_these_betas_and_needs_betas():

@@ -95,8 +95,12 @@ def test_skipped_step_leaves_no_trace(method, fused, edited_by_hand):
     assert all(torch.equal(*pair) for pair in zip(*ends, strict=True))
 
 
+CHAIN = methods.Chain(methods=(methods.L2Init(strength=0.1), methods.UPGD(), methods.WeightClipping(kappa=0.8)))
+RESUMED = [*OLDER, *METHODS, methods.DASH(every=2), CHAIN]
+
+
 @pytest.mark.parametrize(("num_steps", "is_frozen"), [(4, False), (8, False), (8, True)])
-@pytest.mark.parametrize("method", [*OLDER, *METHODS], ids=lambda method: method.name)
+@pytest.mark.parametrize("method", RESUMED, ids=lambda method: method.name)
 def test_training_goes_on_with_a_layer_that_was_frozen_when_it_was_saved_or_at_first(
     method, num_steps, is_frozen, tmp_path
 ):
@@ -135,22 +139,6 @@ def test_checkpoint_of_other_settings_is_refused():
     saved = made(methods.UPGD(adaptive=True), example=True)[2].state_dict()
     with pytest.raises(ValueError, match=r"other settings of the method: 'next.noise.0.bias' has the shape \(32,\)"):
         made(methods.UPGD(), example=True)[2].load_state_dict(saved)
-
-
-def test_a_chain_resumes_with_all_that_its_methods_remember():
-    method = methods.Chain(methods=(methods.L2Init(strength=0.1), methods.UPGD(), methods.WeightClipping(kappa=0.8)))
-    model, state = by_hand(method)
-    parts = made(method, example=True)
-    train(parts, DATA[:12])
-    saved = copy.deepcopy([part.state_dict() for part in parts])
-    resumed = made(method, example=True)
-    for part, before in zip(resumed, saved, strict=True):
-        part.load_state_dict(before)
-    resumed[2].end_stage(DATA[:12])
-    resumed[2].begin_stage(DATA[12:])
-    train(resumed, DATA[12:])
-    assert_same(model, resumed[0])
-    assert {f"1.{key}" for key in resumed[2].states[1]} <= set(state)
 
 
 @pytest.mark.parametrize("other", [methods.UPGD(), methods.CBP(replacement_rate=0.1, maturity=2)])

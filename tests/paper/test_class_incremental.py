@@ -7,7 +7,6 @@ import pytest
 from made_runs import claims, drawn, verdicts, wavering
 
 from supple_lab.paper.class_incremental import ClassIncremental
-from supple_lab.paper.method_runs import quarters
 from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.tables import best
 from supple_lab.scenarios.class_incremental import ClassIncremental as Scenario
@@ -35,19 +34,6 @@ def test_paper_scale_is_the_papers_but_for_replay():
     for network in ("resnet18", "vgg16"):
         ran = [(spec.method, spec.optimizer) for spec in specs if spec.model.name == network and spec.seed == 0]
         assert ran == best("class_incremental", network)
-
-
-@pytest.mark.parametrize(
-    ("num_stages", "start", "parts"),
-    [
-        (20, 0, [(0, 5), (5, 10), (10, 15), (15, 20)]),
-        (5, 0, [(0, 2), (2, 3), (3, 4), (4, 5)]),
-        (2, 0, [(0, 1), (1, 2)]),
-        (10, 1, [(1, 4), (4, 6), (6, 8), (8, 10)]),
-    ],
-)
-def test_quarters_cover_the_stages(num_stages, start, parts):
-    assert [(part.start, part.stop) for part in quarters(num_stages, start=start)] == parts
 
 
 def on_vgg16(cbp):

@@ -254,29 +254,6 @@ def test_every_best_setting_was_searched():
     ]
 
 
-@pytest.mark.parametrize(
-    ("experiment", "num_best", "num_searched"),
-    [
-        # vanilla, CReLU and the four untuned; L2 5, L2 Init 5, Dropout 7, S&P 9, ReDo 5, CBP 5, RReLU 3 * 4 - 1, 10, 10
-        ("permuted_input", 11 + 4, 2 + 4 + 5 + 5 + 7 + 9 + 5 + 5 + 11 + 10 + 10),
-        ("random_label", 11 + 4, 2 + 4 + 5 + 5 + 7 + 9 + 5 + 5 + 11 + 10 + 10),
-        # two learning rates; vanilla, CReLU, Fourier, S&P 4, CBP 4, DropReLU 3, L2 4, Dropout 3, RReLU, AID 3 are 25
-        ("continual_full", 12, 2 * (25 + 1 + 6)),
-        ("continual_limited", 12, 2 * (25 + 4 + 5)),
-        ("class_incremental", 12, 2 * (25 + 1 + 6)),
-        ("supervised", 4, 1 + 4 + 3 + 3),
-        ("atari", 3, 1 + 2 + 2),
-        ("warm_start", 3 + 2, 1 + 3 + 3),  # S&P and DASH are beside the figure, and were not searched
-        ("gap_warm", 3, 2 * (1 + 3 + 3)),
-        ("gap_cold", 3, 2 * (1 + 3 + 3)),
-    ],
-)
-def test_counts_are_the_products_of_the_axes(experiment, num_best, num_searched):
-    for case in cases(experiment):
-        assert len(best(experiment, case)) == num_best
-        assert len(search(experiment, case)) == num_searched
-
-
 def test_printed_settings_differ_from_ours_in_the_listed_slips_alone():
     different = [
         (experiment, ours.method.name, theirs.optimizer, ours.optimizer)

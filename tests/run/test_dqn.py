@@ -176,16 +176,6 @@ def test_resumed_run_equals_unbroken_run_on_every_game(tmp_path, title):
     assert unbroken.folder(spec).epoch_log.read()[0]["num_steps"] == 16  # a segment of 15 steps holds two games
 
 
-def test_resumed_run_plays_only_what_is_left(tmp_path, monkeypatch):
-    spec = chain_spec()
-    store = interrupted(tmp_path, spec, after_segments=5)
-    started, start = [], Chain.start
-    monkeypatch.setattr(Chain, "start", lambda game, seed: started.append(seed) or start(game, seed))
-    assert execute(spec, store) == "done"
-    num_segments = len(store.folder(spec).epoch_log.read())
-    assert len(started) == (num_segments - 5) + 1  # and the last evaluation
-
-
 def test_a_kill_during_an_evaluation_costs_the_evaluation_alone_and_changes_nothing(tmp_path, monkeypatch):
     """As docs/atari.md says, where checkpoints are as frequent as they can be."""
     spec, store = chain_spec(UseAID()), Store.create(tmp_path / "broken")
