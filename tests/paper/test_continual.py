@@ -1,4 +1,4 @@
-"""Continual full and limited: the paper's runs, and their claims decided by their rules."""
+"""Continual full and limited: their claims, decided by their rules."""
 
 from collections import Counter
 
@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 from made_runs import claims, drawn, made, verdicts, wavering
 
-from supple_lab.data.cifar import CIFAR10, CIFAR100
-from supple_lab.data.tiny_imagenet import TinyImageNet
-from supple_lab.models.cnn import CNN
-from supple_lab.models.resnet18 import ResNet18
-from supple_lab.models.vgg16 import VGG16
 from supple_lab.paper.continual import ContinualFull, ContinualLimited
 from supple_lab.paper.study import StudyOptions
-from supple_lab.paper.tables import best
-from supple_lab.scenarios import continual
 
 PAPER = StudyOptions(scale="paper")
 FULL, LIMITED = ContinualFull(), ContinualLimited()
@@ -28,25 +21,6 @@ def full(spec, **changed):
 
 def limited(spec, **changed):
     return wavering(spec, {**FAMILY, **changed}.get(spec.method.name, 0.4))
-
-
-@pytest.mark.parametrize(
-    ("study", "scenario"), [(FULL, continual.ContinualFull), (LIMITED, continual.ContinualLimited)]
-)
-def test_paper_scale_is_the_papers(study, scenario):
-    specs = study.specs(PAPER)
-    assert {(spec.model, spec.problem.dataset) for spec in specs} == {
-        (CNN(channels=16, hidden=100), CIFAR10()),
-        (ResNet18(width=64), CIFAR100()),
-        (VGG16(width=64, hidden=4096), TinyImageNet()),
-    }
-    assert {spec.problem.scenario for spec in specs} == {scenario(num_stages=10, epochs=100, batch_size=256)}
-    assert Counter(spec.model.name for spec in specs) == {"cnn": 12 * 5, "resnet18": 12 * 5, "vgg16": 12 * 3}
-    for network in ("cnn", "resnet18", "vgg16"):
-        ran = [(spec.method, spec.optimizer) for spec in specs if spec.model.name == network and spec.seed == 0]
-        assert ran == best(study.name, network)
-    seeds = [spec.seed for spec in specs]
-    assert seeds == sorted(seeds)  # the first seed of everything comes first
 
 
 def test_claims_on_full_hold_where_aid_leads_and_the_two_match_reset_and_name_the_runs_they_rest_on():

@@ -1,20 +1,13 @@
-"""Why Dropout fails: the paper's runs, slopes over the drop rates by hand, and warm_start's runs beside them."""
-
-from collections import Counter
+"""Why Dropout fails: slopes over the drop rates by hand, and warm_start's runs beside them."""
 
 import numpy as np
 import pytest
 from made_runs import drawn, made, verdicts
 
-from supple.methods import UseAID, UseDropout, Vanilla
-from supple_lab.data.idx import MNIST
-from supple_lab.models.mlp import MLP
-from supple_lab.optimizer import Adam
 from supple_lab.paper.dropout_fails import DropoutFails, network_condition, slope, variant_of
 from supple_lab.paper.method_runs import MethodRuns
 from supple_lab.paper.study import StudyOptions
 from supple_lab.paper.warm_start import WarmStart
-from supple_lab.scenarios.random_label import RandomLabel
 
 STUDY = DropoutFails()
 PAPER = StudyOptions(scale="paper")
@@ -45,19 +38,6 @@ def of_all(row, spec):
 
 def decided(values_of):
     return verdicts(STUDY, TWO_STAGES, values_of)
-
-
-def test_paper_scale_is_the_papers():
-    specs = [spec for spec in STUDY.specs(PAPER) if spec.problem.scenario.name == "random_label"]
-    specs = [spec for spec in specs if spec.method.name != "full_reset"]  # the reference: tests of fresh
-    assert {spec.problem.scenario for spec in specs} == {
-        RandomLabel(num_stages=50, epochs=100, batch_size=64, num_images=1400)
-    }
-    assert {(spec.model, spec.problem.dataset) for spec in specs} == {(MLP(width=512, num_hidden=7), MNIST())}
-    assert {spec.problem.subnetworks for spec in specs} == {10}
-    assert {spec.optimizer for spec in specs} == {Adam(learning_rate=1e-3)}
-    dropouts = [UseDropout(drop_positive=rate) for rate in (0.1, 0.3, 0.5)]
-    assert Counter(spec.method for spec in specs) == dict.fromkeys((Vanilla(), *dropouts, UseAID(relu_prob=0.9)), 5)
 
 
 def test_the_other_runs_are_those_of_warm_start():

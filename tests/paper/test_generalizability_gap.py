@@ -1,4 +1,4 @@
-"""Generalizability gap: the paper's runs, cold arms matched with warm ones, and its two claims decided."""
+"""Generalizability gap: cold arms matched with warm ones, and its two claims decided."""
 
 from collections import Counter
 
@@ -10,7 +10,6 @@ from supple.methods import FullReset, UseAID, UseDropout
 from supple_lab.optimizer import Adam
 from supple_lab.paper.generalizability_gap import GeneralizabilityGap, arm_of
 from supple_lab.paper.study import StudyOptions
-from supple_lab.scenarios.continual import ContinualFull as Scenario
 
 PAPER = StudyOptions(scale="paper")
 STUDY = GeneralizabilityGap()
@@ -23,16 +22,9 @@ def accuracies(spec, **changed):
     return [wavering(spec, COLD - gap) for gap in np.linspace(first, last, 10)]
 
 
-def test_paper_scale_is_the_papers():
-    specs = STUDY.specs(PAPER)
-    assert {spec.problem.scenario for spec in specs} == {Scenario(num_stages=10, epochs=100, batch_size=256)}
-    assert Counter(spec.model.name for spec in specs) == {"cnn": 6 * 5, "resnet18": 6 * 5, "vgg16": 6 * 3}
-    cold = {
-        (spec.method, spec.optimizer)
-        for spec in specs
-        if spec.model.name == "vgg16" and isinstance(spec.method, FullReset)
-    }
-    assert cold == {
+def test_cold_arms_have_the_papers_settings():
+    specs = [spec for spec in STUDY.specs(PAPER) if spec.model.name == "vgg16" and isinstance(spec.method, FullReset)]
+    assert {(spec.method, spec.optimizer) for spec in specs} == {
         (FullReset(), Adam(learning_rate=1e-3)),
         (FullReset(built_with=UseDropout(drop_positive=0.1)), Adam(learning_rate=1e-4)),
         (FullReset(built_with=UseAID(relu_prob=0.7)), Adam(learning_rate=1e-4)),

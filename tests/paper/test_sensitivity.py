@@ -1,7 +1,5 @@
 """Sensitivity: the paper's cells, the heat maps, and the claim over most of the cells."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from made_runs import drawn, made, verdicts, wavering
@@ -10,7 +8,6 @@ from supple_lab.optimizer import Adam
 from supple_lab.paper.sensitivity import Sensitivity
 from supple_lab.paper.study import StudyOptions
 from supple_lab.results.results import Results
-from supple_lab.scenarios.continual import ContinualFull as Scenario
 
 PAPER = StudyOptions(scale="paper")
 STUDY = Sensitivity()
@@ -37,10 +34,8 @@ def above_in(number):
     return values
 
 
-def test_paper_scale_is_the_papers():
+def test_cells_are_the_papers():
     specs = STUDY.specs(PAPER)
-    assert {spec.problem.scenario for spec in specs} == {Scenario(num_stages=10, epochs=100, batch_size=256)}
-    assert Counter(spec.model.name for spec in specs) == {"cnn": 9 * 5, "resnet18": 9 * 5, "vgg16": 9 * 3}
     cells = {(spec.method.relu_prob, spec.optimizer) for spec in specs if spec.method.name == "aid"}
     assert cells == {(p, Adam(learning_rate=rate)) for p in (0.6, 0.7, 0.8, 0.9) for rate in (1e-3, 1e-4)}
 
