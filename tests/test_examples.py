@@ -2,18 +2,15 @@
 
 import importlib.util
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import run_notebook
-from supple.methods import ReDo
-from supple_lab import cli, registry
+from alone import supple_alone
+from supple_lab import cli
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -102,18 +99,11 @@ def test_sb3_aid(name, num_timesteps):
     assert main_of("sb3_aid")(name, num_timesteps, num_episodes=1).plasticity.num_steps > 0
 
 
-def supple(*arguments):
-    """The command line in a process of its own: what a plugin defines stays in the process that read it."""
-    code = "from supple_lab.cli import main; main()"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment)
-
-
 @pytest.mark.slow
 def test_own_method_is_compared_in_processes_of_its_own(tmp_path, capsys):
     plugin = str(EXAMPLES / "own_method.py")
     options = ("--scale", "smoke", "--methods", "vanilla", "soft_reset", "--out", str(tmp_path), "--quiet")
-    done = supple("run", "quickstart", "--plugin", plugin, *options)
+    done = supple_alone(tmp_path, "run", "quickstart", "--plugin", plugin, *options)
     assert done.returncode == 0, done.stderr
     assert "soft_reset" in done.stdout
     assert cli.supple(["report", "quickstart", "--out", str(tmp_path)]) == 0  # here, where there is no plugin
@@ -125,18 +115,10 @@ def test_own_method_is_compared_in_processes_of_its_own(tmp_path, capsys):
 def test_own_method_has_its_own_options(tmp_path):
     plugin = str(EXAMPLES / "own_method.py")
     size = ("--scenario.num-stages", "2", "--scenario.epochs", "1", "--out", str(tmp_path), "--quiet")
-    done = supple("train", "--plugin", plugin, "--method", "soft_reset", "--method.rate", "0.5", *size)
+    done = supple_alone(tmp_path, "train", "--plugin", plugin, "--method", "soft_reset", "--method.rate", "0.5", *size)
     assert done.returncode == 0, done.stderr
     (spec,) = tmp_path.rglob("spec.json")
     assert '"rate":0.5' in spec.read_text().replace(" ", "")
-
-
-def test_own_method_with_a_taken_name_is_refused():
-    class Mine:  # no Method, or every test after this one would find it
-        name = "redo"
-
-    with pytest.raises(LookupError, match=r"'redo' of the plugin's Mine is taken by supple.methods.redo.ReDo"):
-        registry.check_class(Mine, [Mine, ReDo], in_specs=False)
 
 
 def test_plugin_that_is_not_there_is_refused(capsys):

@@ -52,12 +52,6 @@ def test_evaluation_forwards_without_gradient_and_copies_leave_features_alone():
     assert learner.take_feature("1").tolist() == [[2.0, 1.0, 0.0]]
 
 
-def test_missing_feature_says_how_to_have_one():
-    learner = learner_of(three_units())
-    with pytest.raises(RuntimeError, match=r"activation '1' since .* Call model\(x\) in training mode"):
-        learner.take_feature("1")
-
-
 def test_units_are_traced_from_the_example_input_once():
     model = chain(2, 3, 4, 1)
     learner = Learner(model, sgd(model), example_input=torch.randn(5, 2))

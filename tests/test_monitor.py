@@ -488,8 +488,6 @@ def test_gap_is_measured_now_and_then_and_written():
     ("options", "told"),
     [
         ({"steps": 5}, "plasticity_gap's steps must be at least 12"),
-        ({"seeds": 1}, "plasticity_gap's seeds must be at least 2"),
-        ({"lr": -1.0}, "plasticity_gap's lr is a"),
         ({"step": 50}, "gap_options may have test, steps, .*; got 'step'"),
     ],
 )
@@ -728,7 +726,6 @@ def test_copies_and_saved_models_take_no_monitor_along():
         ({"model": "resnet18"}, TypeError, "Monitor needs the model as an nn.Module; got str"),
         ({"model": MLP(), "every": 0}, ValueError, "Monitor.every is a number of steps, at least 1; got 0"),
         ({"model": MLP(), "every": "a"}, TypeError, "Monitor.every must be a whole number; got 'a', a str."),
-        ({"model": MLP(), "every": True}, TypeError, "Monitor.every must be a whole number; got True, a bool."),
         ({"model": MLP(), "history": 0}, ValueError, "Monitor.history is a number of rows, at least 1; got 0."),
         ({"model": MLP(), "history": 2.5}, TypeError, "Monitor.history must be a whole number; got 2.5, a float."),
         (
@@ -737,7 +734,6 @@ def test_copies_and_saved_models_take_no_monitor_along():
             "Monitor.metrics must hold metrics, e.g. .*; got 'srank', a str.",
         ),
         ({"model": MLP(), "gap_every": 5}, TypeError, "Monitor.gap_every needs fresh="),
-        ({"model": MLP(), "fresh": MLP, "data": [1]}, TypeError, "Monitor.gap_every needs fresh="),
         ({"model": MLP(), "data": torch.zeros(2, 6)}, TypeError, "Monitor.gap_every needs fresh="),
         ({"model": MLP(), "gap_every": 0, "fresh": MLP, "data": [1]}, ValueError, "Monitor.gap_every is a number of"),
         ({"model": MLP(), "gap_every": 5, "fresh": MLP, "data": iter([1])}, TypeError, "a generator can be read once"),

@@ -1,4 +1,4 @@
-"""Every statement the paper proves, one test each: Properties 1 to 3, Theorem 1, Corollary 1, the footnote."""
+"""Every statement the paper proves, one test each: Properties 1 to 3, Theorem 1, Corollary 1."""
 
 import itertools
 import math
@@ -300,29 +300,3 @@ def test_corollary_1_describes_torch_dropout():
     hidden = F.dropout(torch.relu(net["W1"] @ net["x"]).expand(n, -1), p)
     losses = (hidden @ net["W2"].T - net["y"]).square().sum(dim=1)
     assert_mean_is(losses, theory.dropout_loss(**net, drop_positive=p).item())
-
-
-# The footnote. Liang et al. (2021) equate ||W2 (I-2D) diag(v)||_F^2 with ||W2 (I-2D) v||^2; the paper has only
-# "the first is at least 1/n of the second".
-
-
-def liang_sides(W2: Tensor, v: Tensor) -> tuple[float, float]:
-    signs = torch.eye(len(v)) - 2 * torch.diag((v > 0).float())
-    return (W2 @ signs @ torch.diag(v)).square().sum().item(), (W2 @ signs @ v).square().sum().item()
-
-
-def test_footnote_liang_equality_fails_in_both_directions():
-    assert liang_sides(torch.tensor([[1.0, 1.0]]), torch.tensor([1.0, -1.0])) == (2.0, 4.0)
-    assert liang_sides(torch.tensor([[1.0, -1.0]]), torch.tensor([1.0, -1.0])) == (2.0, 0.0)
-
-
-def test_footnote_liang_equality_holds_for_orthogonal_columns_and_for_one_unit():
-    for W2, v in ((torch.eye(3), torch.tensor([1.0, -2.0, 3.0])), (torch.tensor([[2.0], [5.0]]), torch.tensor([-3.0]))):
-        frobenius, norm = liang_sides(W2, v)
-        assert frobenius == norm
-
-
-@NETS
-def test_footnote_corrected_inequality_holds(net: dict[str, Tensor]):
-    frobenius, norm = liang_sides(net["W2"].float(), (net["W1"] @ net["x"]).float())
-    assert frobenius >= norm / net["W1"].shape[0] * (1 - 1e-5)

@@ -1,6 +1,5 @@
 """Renewal: the optimizer takes a renewed unit's weights for new ones, and nothing else moves."""
 
-import math
 import warnings
 
 import pytest
@@ -93,21 +92,6 @@ def test_young_entries_take_the_steps_of_an_adam_that_counts_each_of_them(name, 
         assert largest_error < ROUNDING
 
 
-def test_network_without_renewed_units_trains_as_without_the_method():
-    inputs, results = torch.randn(20, 8, 1, 4, 4), []
-    for method in (ReDo(), None):
-        torch.manual_seed(1)
-        model = conv_net()
-        learner = learner_of(model, torch.optim.Adam(model.parameters(), lr=1e-2))
-        state = method.init(learner) if method else {}
-        for x in inputs:
-            train_step(learner, x)
-            if method:
-                method.after_step(learner, state)
-        results.append(model.state_dict())
-    assert all(torch.equal(results[0][name], tensor) for name, tensor in results[1].items())
-
-
 def test_entries_beside_young_ones_keep_every_bit():
     model = two_hidden_layers().float()
     learner = Learner(model, torch.optim.Adam(model.parameters(), lr=1e-2), example_input=torch.randn(16, 6))
@@ -140,24 +124,6 @@ def test_young_entries_of_a_tensor_without_a_gradient_stay():
     learner.optimizer.step()
     method.after_step(learner, state)
     assert torch.equal(model[0].weight, before)
-
-
-def test_clocks_begin_anew_with_the_optimizer():
-    model = three_units()
-    learner = learner_of(model, torch.optim.Adam(model.parameters(), lr=1e-2))
-    method = ReDo(threshold=math.inf)
-    state = method.init(learner)
-    for _ in range(5):
-        train_step(learner, torch.randn(4, 2))
-        method.after_step(learner, state)
-    method.end_stage(learner, state, [(torch.ones(4, 2), None)])
-    assert state["born.0.0.weight"].tolist() == [5.0, 5.0, 5.0]
-    learner.optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(7):
-        train_step(learner, torch.randn(4, 2))
-        before = model[0].weight.detach().clone()
-        method.after_step(learner, state)
-        assert torch.equal(model[0].weight, before)
 
 
 OPTIMIZERS = {

@@ -1,4 +1,4 @@
-"""Paper scale is the paper's: of each study the scenarios with their numbers of runs, networks, data, and optimizers."""
+"""Paper scale is the paper's: of each study the scenarios with their numbers of runs, networks, data and optimizers."""
 
 from collections import Counter
 from dataclasses import replace

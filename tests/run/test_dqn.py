@@ -71,7 +71,7 @@ class Counted(Environment):
 def spied(monkeypatch, owner, name: str) -> list:
     """The arguments of each call, which goes on as before."""
     asked, original = [], getattr(owner, name)
-    monkeypatch.setattr(owner, name, lambda *parts: asked.append(parts) or original(*parts))
+    monkeypatch.setattr(owner, name, lambda *parts, **options: asked.append(parts) or original(*parts, **options))
     return asked
 
 
@@ -184,10 +184,9 @@ def test_a_kill_during_an_evaluation_costs_the_evaluation_alone_and_changes_noth
         execute(spec, store, checkpoint_seconds=AT_EVERY_SEGMENT)
     num_played = len(store.folder(spec).epoch_log.read())
     assert last_checkpoint(store, spec)["cursor"]["segment"] == num_played > 1
-    started, start = [], Chain.start
-    monkeypatch.setattr(Chain, "start", lambda game, seed: started.append(seed) or start(game, seed))
+    started = spied(monkeypatch, Chain, "start")
     assert execute(spec, store) == "done"
-    assert started[0] == stream_seed(spec.seed, "evaluation", 0)
+    assert started[0][1] == stream_seed(spec.seed, "evaluation", 0)
     assert_equal_runs(store, unbroken, spec)
 
 
@@ -257,8 +256,7 @@ def test_boundaries_come_every_so_many_updates(tmp_path, monkeypatch):
 
 
 def test_target_network_is_copied_every_so_many_steps_and_stands_still_between(tmp_path, monkeypatch):
-    copies, original = [], dqn.Agent.copy_to_target_
-    monkeypatch.setattr(dqn.Agent, "copy_to_target_", lambda agent: copies.append(agent) or original(agent))
+    copies = spied(monkeypatch, dqn.Agent, "copy_to_target_")
     spec = chain_spec(target_period=40)
     store = finished(tmp_path, spec)
     assert len(copies) == store.folder(spec).stage_log.read()[-1]["num_steps"] // 40
@@ -337,11 +335,10 @@ def test_evaluations_draw_no_masks_and_change_no_weight(tmp_path, act_mode):
 
 
 def test_recorded_metrics_are_those_of_the_states_that_the_probe_stream_draws(tmp_path, monkeypatch):
-    agents, original = [], dqn.evaluate_agent
-    monkeypatch.setattr(dqn, "evaluate_agent", lambda agent, **told: agents.append(agent) or original(agent, **told))
+    asked = spied(monkeypatch, dqn, "evaluate_agent")
     spec = chain_spec(UseAID(relu_prob=0.9), seed=2)
     last = finished(tmp_path, spec).folder(spec).stage_log.read()[-1]
-    agent = agents[-1]  # nothing changed it, or its memory, since
+    (agent,) = asked[-1]  # nothing changed it, or its memory, since
     states = agent.replay.sample(agent.replay.num_transitions, stream(2, "probe", last["stage"])).stack_BSHW
     seen = observe(agent.network, states.float(), initial=agent.training.learner.initial)
     expected = measure(spec.problem.metrics, seen)
@@ -391,10 +388,10 @@ def test_boundaries_at_the_ends_of_iterations_come_between_two_games(tmp_path, m
 
 
 def test_a_renamed_game_is_another_one_in_each_iteration(tmp_path, monkeypatch):
-    orders = []
-    start = Renamed.start
-    monkeypatch.setattr(Renamed, "start", lambda game, seed: orders.append(game.order) or start(game, seed))
+    started = spied(monkeypatch, Renamed, "start")
     spec = chain_spec(game=Renamed(game=Chain(pay="way")), metrics=())
     store = finished(tmp_path, spec)
-    played = [order for order in dict.fromkeys(orders) if order]  # without the look at its frames
+    played = [
+        order for order in dict.fromkeys(game.order for game, _ in started) if order
+    ]  # without the look at its frames
     assert played == [spec.problem.game.at(k, spec.seed).order for k in range(len(store.folder(spec).stage_log.read()))]

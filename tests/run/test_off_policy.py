@@ -105,19 +105,23 @@ def test_targets_draw_masks_only_if_asked_to(mode, is_noisy):
     assert torch.equal(*worths) != is_noisy
 
 
+def squashed(output, noise):
+    """SAC's action and its log-density, by torch's distributions."""
+    mean, raw = output.chunk(2, dim=1)
+    normal = torch.distributions.Normal(mean, (-5.0 + 3.5 * (raw.tanh() + 1)).exp())
+    action = (normal.mean + normal.stddev * noise).tanh()
+    tanh = torch.distributions.TanhTransform(cache_size=1)
+    return action, torch.distributions.TransformedDistribution(normal, [tanh]).log_prob(action)
+
+
 def test_worth_of_sac_is_that_of_its_definition():
     agent = agent_of(algorithm="sac")
     agent.actor.learner.model.eval()
     steps, noise = agent.memory.steps(torch.arange(8)), torch.randn(8, 1, generator=torch.Generator().manual_seed(1))
     worth = agent.worth(steps, noise)
-    mean, raw = agent.actor.learner.model(steps.later).chunk(2, dim=1)
-    std = (-5.0 + 3.5 * (raw.tanh() + 1)).exp()
-    normal = torch.distributions.TransformedDistribution(
-        torch.distributions.Normal(mean, std), [torch.distributions.TanhTransform(cache_size=1)]
-    )
-    action = (mean + std * noise).tanh()
+    action, log_prob = squashed(agent.actor.learner.model(steps.later), noise)
     values = agent.targets["critics"](torch.cat((steps.later, action), 1)).amin(1, keepdim=True)
-    expected = steps.reward + 0.99 * (values - normal.log_prob(action))  # no step ended, and the temperature is 1
+    expected = steps.reward + 0.99 * (values - log_prob)  # no step ended, and the temperature is 1
     torch.testing.assert_close(worth, expected, rtol=1e-3, atol=1e-3)
 
 
@@ -133,14 +137,9 @@ def test_loss_that_the_actor_is_shown_is_that_of_its_definition(algorithm):
     x, noise = batch[0], batch[1][:, -1:]
     output = actor.model(x)
     if algorithm == "sac":
-        mean, raw = output.chunk(2, dim=1)
-        std = (-5.0 + 3.5 * (raw.tanh() + 1)).exp()
-        normal = torch.distributions.TransformedDistribution(
-            torch.distributions.Normal(mean, std), [torch.distributions.TanhTransform(cache_size=1)]
-        )
-        action = (mean + std * noise).tanh()
+        action, log_prob = squashed(output, noise)
         values = critics.model.eval()(torch.cat((x, action), 1)).amin(1, keepdim=True)
-        expected = (np.exp(-1.0) * normal.log_prob(action) - values).mean()
+        expected = (np.exp(-1.0) * log_prob - values).mean()
     else:
         expected = -critics.model.eval().first(torch.cat((x, output.tanh()), 1)).mean()
     critics.model.train()

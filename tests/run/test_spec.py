@@ -3,7 +3,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from small_runs import small_spec
-from supple.methods import CBP, ReDo, UseAID, UseIdentity, UseRReLU, UseSigmoid, UseTanh
+from supple.methods import UseAID
 from supple_lab.codec import decode, encode
 
 
@@ -43,10 +43,3 @@ def test_spec_of_before_a_correction_is_read_as_what_it_was_and_is_another_run()
 def test_seed_that_no_index_could_hold_is_refused(seed):
     with pytest.raises(ValueError, match=r"RunSpec\.seed must be a number that 64 bits can hold"):
         small_spec(seed=seed)
-
-
-@pytest.mark.parametrize("method", [CBP, ReDo, UseIdentity, UseRReLU, UseSigmoid, UseTanh])
-def test_a_run_without_a_revision_is_of_the_first_one_and_new_runs_are_of_the_second(method):
-    assert "revision" not in encode(method(revision=1))
-    assert encode(method())["revision"] == 2
-    assert small_spec(method()).run_id != small_spec(method(revision=1)).run_id
