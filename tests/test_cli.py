@@ -69,11 +69,6 @@ def test_runs_are_listed_with_their_state(smoke_folder, capsys):
     assert capsys.readouterr().out.count("done") == 3
 
 
-def test_method_the_study_does_not_have_can_be_asked_for(tmp_path):
-    specs = Quickstart().specs(StudyOptions(scale="smoke", methods=("redo",), num_seeds=2))
-    assert [(spec.method.name, spec.seed) for spec in specs] == [("redo", 0), ("redo", 1)]
-
-
 def test_method_named_twice_is_run_and_counted_once():
     assert len(Quickstart().specs(StudyOptions(scale="smoke", methods=("aid", "aid")))) == 1
 

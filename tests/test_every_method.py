@@ -181,12 +181,6 @@ CAPTURED = pytest.mark.parametrize("cls", [cls for cls in METHODS if not cls.loo
 ACTING = pytest.mark.parametrize("cls", [cls for cls in METHODS if cls.acts_in()], ids=lambda cls: cls.name)
 
 
-def test_folder_holds_every_method_of_the_paper():
-    assert {cls.__name__ for cls in METHODS} <= set(dir(supple.methods))
-    paper = "vanilla aid dropout drop_relu rrelu crelu fourier l2 l2_init s_ewc shrink_perturb dash redo cbp full_reset"
-    assert {*paper.split(), "identity", "sigmoid", "tanh"} <= {cls.name for cls in METHODS}
-
-
 @ALL
 def test_class_is_a_frozen_keyword_only_dataclass_of_the_package_whose_activations_can_be_watched(cls):
     assert getattr(supple.methods, cls.__name__) is cls

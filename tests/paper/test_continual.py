@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made_runs import claims, drawn, made, verdicts, wavering
+from made_runs import claims, made, verdicts, wavering
 
 from supple_lab.paper.continual import ContinualFull, ContinualLimited
 from supple_lab.paper.study import StudyOptions
@@ -112,13 +112,6 @@ def test_the_best_of_eleven_must_be_ahead_by_more_than_chance(mean, verdict):
     of_the_cnn = rows[0].parts[0]
     assert of_the_cnn.verdict == verdict
     assert ("after 11 looks that may be chance" in of_the_cnn.remark) == (verdict == "not decided")
-
-
-def test_a_search_reports_the_best_and_says_so():
-    order = StudyOptions(scale="smoke", search=True, methods=("aid", "vanilla"), num_seeds=2)
-    drawing = drawn(FULL, order, lambda spec: getattr(spec.method, "relu_prob", 0.1))
-    assert any("relu prob 0.9: the best of 3 configurations" in note for note in drawing.notes)
-    assert drawing.tables[0].rows[0][1:] == ("0.900 ± 0.000",) * 3
 
 
 @pytest.mark.parametrize(

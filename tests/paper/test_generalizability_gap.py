@@ -31,12 +31,6 @@ def test_cold_arms_have_the_papers_settings():
     }
 
 
-def test_a_reset_network_belongs_to_the_arm_of_its_activation():
-    assert arm_of(FullReset()) == "vanilla"
-    assert arm_of(FullReset(built_with=UseAID())) == "aid"
-    assert arm_of(UseAID()) == "aid"
-
-
 @pytest.mark.parametrize(
     ("values_of", "expected"),
     [

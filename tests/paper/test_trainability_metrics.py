@@ -70,19 +70,6 @@ def test_dropout_helps_slightly_if_it_makes_up_for_some_of_the_loss_but_not_for_
     assert decided(lambda spec: as_in_the_paper(spec, method="dropout", **ends))[1] == verdict
 
 
-@pytest.mark.parametrize(
-    ("metric", "value", "expected"),
-    [
-        ("saturated_share", 0.7, ["fails", "holds", "holds", "holds"]),
-        ("sign_entropy", 0.1, ["holds", "fails", "holds", "holds"]),
-        ("srank", 4.0, ["holds", "holds", "fails", "holds"]),
-        ("dormant_ratio", 0.9, ["holds"] * 4),  # decides nothing
-    ],
-)
-def test_each_claim_rests_on_its_own_number(metric, value, expected):
-    assert decided(lambda spec: as_in_the_paper(spec, **{metric: value}))[2:] == expected
-
-
 @pytest.mark.parametrize(("rank", "verdict"), [(8.7, "holds"), (9.1, "fails"), (10.0, "fails")])
 @pytest.mark.parametrize("method", ["vanilla", "dropout"])
 def test_a_rank_declines_by_a_tenth_of_what_it_was_after_the_first_stage(method, rank, verdict):
