@@ -210,18 +210,6 @@ class TestOnAGpu:
         assert sizes.count(128) == 1
         assert len(sizes) == len(set(sizes))
 
-    def test_steps_whose_weights_have_moved_are_eager_from_there_on_and_say_so(self):
-        (eager, examples), (moved, _) = training_of(small_spec()), training_of(small_spec())
-        one, other = EagerSteps(eager), CapturedSteps(moved, num_examples=len(examples))
-        for _ in range(3):
-            for steps in (one, other):
-                steps.begin_stage(examples)
-                steps.take((torch.arange(64, device="cuda"),))
-            for parameter in moved.learner.model.parameters():
-                parameter.data = parameter.data.clone()
-        assert other.why_eager == MOVED
-        torch.testing.assert_close(weights(moved), weights(eager), **NEAR)
-
     def test_optimizer_that_does_not_start_from_zeros_steps_eagerly_and_rightly(self):
         (eager, examples), (refused, _) = (training_of(small_spec()) for _ in range(2))
         for training in (eager, refused):
@@ -358,15 +346,6 @@ def test_without_trace_puts_everything_back_in_place():
     assert torch.equal(weights(training), before[0])
     assert all(torch.equal(training.plasticity.states[0][name], value) for name, value in before[1].items())
     assert [parameter.data_ptr() for parameter in training.learner.model.parameters()] == places
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_no_method_puts_anything_else_in_the_place_of_its_state(name):
-    training, examples = training_of(small_spec(in_stages(METHODS[name])), device="cpu")
-    eager = EagerSteps(training)
-    eager.begin_stage(examples)
-    with without_trace(training), mask_stream(training.masks):
-        eager.take((torch.arange(32),))
 
 
 class Replaces(Vanilla):
