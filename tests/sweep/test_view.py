@@ -44,6 +44,21 @@ def test_plain_summary_has_counts_and_time_left(store, capsys, monkeypatch):
     assert last.startswith("3 runs: 2 waiting, 1 done; 33%, about ")
 
 
+def test_plain_summary_has_stage_and_accuracy_of_the_runs_at_work(store, capsys, monkeypatch):
+    monkeypatch.setattr(view, "SECONDS_BETWEEN_LINES", 0.0)
+    lines, held = PlainLines(store, SPECS), []
+    for spec, stage, accuracy, told in (
+        (SPECS[0], 9, 0.5, "; stage 10; online accuracy 0.500\n"),
+        (SPECS[1], 1, 0.25, "; stage 2 to 10; online accuracy 0.250 to 0.500\n"),
+    ):
+        held.append(RunLock.acquire(store.folder(spec).path))
+        store.folder(spec).write_status("running", progress=0.2, stage=stage, accuracy=accuracy)
+        lines.show(lines.look())
+        assert capsys.readouterr().out.endswith(told)
+    for lock in held:
+        lock.release()
+
+
 def test_failed_run_that_is_retried_counts_as_work_to_do(store, capsys):
     execute(SPECS[2], store)
     lines = PlainLines(store, [SPECS[2]])

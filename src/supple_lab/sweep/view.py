@@ -115,7 +115,7 @@ class PlainLines(View):
                 print(f"{run.title}: {run.state}{_accuracy(run)}", flush=True)
         if time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            print(summary(runs, self.seconds_left(runs)), flush=True)
+            print("; ".join([summary(runs, self.seconds_left(runs)), *at_work(runs)]), flush=True)
 
 
 class LiveTable(View):
@@ -191,6 +191,15 @@ def summary(runs: Sequence[RunProgress], seconds_left: float | None) -> str:
     progress = sum(run.progress for run in runs) / max(len(runs), 1)
     left = "" if seconds_left is None or progress >= 1 else f", about {in_words(seconds_left)} left"
     return f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}: {', '.join(counts)}; {progress:.0%}{left}"
+
+
+def at_work(runs: Sequence[RunProgress]) -> list[str]:
+    """Stage and accuracy of the runs at work, of several the lowest and the highest."""
+    running = [run for run in runs if run.state == "running"]
+    stages = sorted(run.stage + 1 for run in running if run.stage is not None)
+    accuracies = sorted(run.accuracy for run in running if run.accuracy is not None)
+    shown = {"stage": [f"{stage}" for stage in stages], "online accuracy": [f"{one:.3f}" for one in accuracies]}
+    return [f"{name} {' to '.join(dict.fromkeys((of[0], of[-1])))}" for name, of in shown.items() if of]
 
 
 def in_words(seconds: float) -> str:
