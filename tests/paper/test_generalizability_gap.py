@@ -10,6 +10,7 @@ from supple.methods import FullReset, UseAID, UseDropout
 from supple_lab.optimizer import Adam
 from supple_lab.paper.generalizability_gap import GeneralizabilityGap, arm_of
 from supple_lab.paper.study import StudyOptions
+from supple_lab.report.write import only_asked
 
 PAPER = StudyOptions(scale="paper")
 STUDY = GeneralizabilityGap()
@@ -84,9 +85,16 @@ def test_full_reset_alone_runs_as_the_papers_cold_arm():
     cold = {spec.run_id for spec in STUDY.specs(PAPER) if spec.method == FullReset()}
     assert {spec.run_id for spec in STUDY.specs(asked)} == cold
     results = made(STUDY.specs(asked), lambda spec: 0.5)
-    assert {row[1:] for row in STUDY.draw(results, asked).tables[0].rows} == {
-        ("ReLU", "0.500 ± 0.000", "\N{EN DASH}", "\N{EN DASH}", "\N{EN DASH}", "0")
-    }
+    assert [row[1:] for row in STUDY.draw(results, asked).tables[0].rows] == [
+        ("ReLU", "0.500 ± 0.000", *"\N{EN DASH}" * 3, num_seeds) for num_seeds in "553"
+    ]
+
+
+def test_method_without_a_cold_start_alone_has_its_row():
+    asked = StudyOptions(scale="smoke", methods=("cbp",))
+    (table,) = only_asked(STUDY.draw(made(STUDY.specs(asked), lambda spec: 0.5), asked.whole())).tables
+    assert table.header == ("network", "method", "warm start", "n")
+    assert [row[1:] for row in table.rows] == [("CBP", "0.500", "1")] * 3
 
 
 def test_each_arm_of_a_search_is_selected_for_itself():

@@ -195,6 +195,9 @@ def gap_table(pairs: Mapping[str, Starts]) -> Table:
             "warm start": lambda label, pair, name: pair.warm.of(name).final(METRIC),
             "gap at the last stage": lambda label, pair, name: pair.gap(name, LAST),
             "mean gap from stage 2": lambda label, pair, name: pair.gap(name, FROM_SECOND),
-            "n": lambda label, pair, name: len(pair.gap(name, FROM_SECOND)),
+            "n": lambda label, pair, name: (
+                len(pair.gap(name, FROM_SECOND))  # without a gap, of the start it has
+                or max(len(arm.of(name).final(METRIC)) for arm in (pair.cold, pair.warm))
+            ),
         },
     )
