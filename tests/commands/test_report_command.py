@@ -81,7 +81,11 @@ def test_a_claim_of_smoke_scale_shows_no_verdict_in_its_parts_either():
 
 
 @pytest.mark.parametrize(
-    ("number", "words"), [(1, "is damaged and counts for nothing; "), (2, "are damaged and count for")]
+    ("number", "words"),
+    [
+        (1, "is damaged and counts for nothing; the command that made it runs it again"),
+        (2, "are damaged and count for nothing; the command that made them runs them again"),
+    ],
 )
 def test_damaged_runs_are_told_on_the_screen_and_do_not_fail_the_report(out, capsys, number, words):
     specs = Quickstart().specs(ORDER)

@@ -162,7 +162,10 @@ def notes_of_damage(results: Results, page: Path) -> tuple[str, ...]:
     if not number:
         return ()
     are, them = ("is damaged and counts", "it") if number == 1 else ("are damaged and count", "them")
-    return (f"{number} of {counted(len(results.runs))} {are} for nothing; {page}#missing lists {them}.",)
+    return (
+        f"{number} of {counted(len(results.runs))} {are} for nothing; the command that made {them} runs {them} again, "
+        f"and {page}#missing lists {them}.",
+    )
 
 
 def plugins_in(command: str) -> list[str]:

@@ -97,7 +97,11 @@ def format_of(root: Path) -> int:
     if written_by is None:
         what = "holds no runs" if root.exists() else "does not exist, so it holds no runs"
         inside = sorted(str(path.parent) for path in root.glob("*/format.json"))
-        way = f"Some are in {', '.join(inside)}" if inside else f"Make some with `supple run STUDY --out {root}`"
+        around = [str(path) for path in root.resolve().parents[:2] if (path / "format.json").exists()]
+        if inside or around:
+            way = f"Some are in {', '.join(inside or around)}"
+        else:
+            way = f"Make some with `supple run STUDY --out {root}`"
         raise StorageError(f"{root} {what}. {way}.")
     if not isinstance(written_by, int):
         raise StorageError(f'{path} is damaged; it should read {{"format": {FORMAT}}}.')
