@@ -42,7 +42,7 @@ def test_two_methods_are_tuned_scored_and_not_run_twice(tmp_path, capsys, monkey
     line = [*SMOKE, "--methods", "aid", "l2_init+redo", "--out", str(tmp_path)]
     assert cli.supple(line) == 0
     printed = capsys.readouterr().out
-    assert "16 runs: 4 entries, 1 problems, 2 draws and 2 seeds each" in printed
+    assert "16 runs: 4 entries, 1 problem, 2 draws and 2 seeds each" in printed
     assert "4 of 4: random_labels, " in printed
     board = from_json((tmp_path / "report" / "arena.json").read_text())
     assert [one.entry for one in board.results] == ["full_reset", "vanilla", "aid", "l2_init+redo"]
@@ -160,7 +160,7 @@ def results_in(out):
 def test_a_strangers_file_is_run_alone_and_placed_among_the_published(tmp_path):
     assert cli.supple([*SMOKE, "--methods", "aid", "--out", str(tmp_path / "theirs"), "--quiet"]) == 0
     done = run_mine(tmp_path, *SMOKE)
-    assert "4 runs: 1 entries" in done.stdout
+    assert "4 runs: 1 entry, 1 problem, " in done.stdout
     assert "This machine repeats the published runs: 4 of 4 are equal" in done.stdout
     assert "besides" not in done.stdout
     for name in ("mine", "aid", "vanilla", "full_reset"):
@@ -260,10 +260,15 @@ def test_smoke_scale_and_a_reference_that_learned_nothing_are_said(tmp_path, cap
         assert "not on all problems" not in told + page
 
 
-@pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan")])
-def test_a_time_limit_that_is_none_is_refused(minutes, tmp_path):
-    with pytest.raises(BadUsage, match="--minutes must be above 0"):
-        Arena(methods=("aid",), minutes=minutes, out=tmp_path).run()
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [({"minutes": minutes}, "--minutes must be above 0") for minutes in (0.0, -1.0, float("nan"))]
+    + [({"jobs": 0}, "--jobs must be at least 1")],
+)
+def test_a_limit_that_is_none_is_refused_before_anything_is_written(options, told, tmp_path):
+    with pytest.raises(BadUsage, match=told):
+        Arena(methods=("aid",), scale="smoke", device="cpu", out=tmp_path / "out", **options).run()
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_problem_that_is_none_is_refused_when_standings_are_shown_too(tmp_path):

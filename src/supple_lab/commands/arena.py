@@ -75,6 +75,8 @@ class Arena(Command):
         if self.minutes is not None and not self.minutes > 0.0:
             raise BadUsage(f"--minutes must be above 0; got {self.minutes:g}.")
         check_device(self.device)
+        if self.jobs is not None and self.jobs < 1:
+            raise BadUsage(f"--jobs must be at least 1; got {self.jobs}.")
         self.chosen_problems()  # refuses a name that is none
         if self.data is not None:
             use_folder(self.data)
@@ -84,6 +86,7 @@ class Arena(Command):
         if not wanted and board is not None:
             self.show(board, board.results, run_here=())
             return DONE
+        registry.find(Executor, self.engine).check_installed()
         contests, remarks = suitable(wanted, device=self.device)
         remarks += [
             f"Of {name} the learning rate alone is tuned: it has no class attribute `space` that says what else may be."
@@ -173,9 +176,6 @@ class Arena(Command):
     def executor(self, store: Store) -> Executor:
         engine = registry.find(Executor, self.engine)
         options = SweepOptions(per_gpu=self.per_gpu, retry_failed=self.retry_failed)
-        if self.jobs is not None and self.jobs < 1:
-            raise BadUsage(f"--jobs must be at least 1; got {self.jobs}.")
-        engine.check_installed()
         jobs = self.jobs or engine.default_jobs(1000, device=self.device, options=options)
         return engine(store, device=self.device, jobs=jobs, options=options)
 
@@ -184,12 +184,16 @@ class Arena(Command):
         for remark in remarks:
             print_note(remark)
         (num_draws, num_seeds), unit = BUDGETS[self.scale], "GPU" if self.device == "cuda" else "core"
-        entries, problems = ({getattr(contest, part).name for contest in contests} for part in ("entry", "problem"))
+        num_entries, num_problems = (
+            len({getattr(one, part).name for one in contests}) for part in ("entry", "problem")
+        )
         measured = seconds_by_problem(board) if board else {}
         seconds = sum(measured.get(one.problem.name, one.problem.seconds[self.scale]) for one in contests)
         duration = in_words((num_draws + num_seeds) * seconds)
         print(
-            f"{len(contests) * (num_draws + num_seeds):,} runs: {len(entries)} entries, {len(problems)} problems, "
+            f"{len(contests) * (num_draws + num_seeds):,} runs: {num_entries} "
+            f"{'entry' if num_entries == 1 else 'entries'}, {num_problems} "
+            f"{'problem' if num_problems == 1 else 'problems'}, "
             f"{num_draws} draws and {num_seeds} seeds each; about {duration} of one {unit}.",
             flush=True,
         )
