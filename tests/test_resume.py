@@ -142,7 +142,7 @@ def test_full_disk_stops_the_run_with_a_sentence_and_loses_nothing(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # every checkpoint is larger than this
     try:
-        with pytest.raises(StorageError, match="no space left .*same command continues"):
+        with pytest.raises(StorageError, match="no space left .*same command again"):
             execute(spec, store, checkpoint_seconds=AT_EVERY_STEP)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

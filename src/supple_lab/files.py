@@ -168,7 +168,7 @@ def storage_error(error: OSError, path: Path) -> StorageError:
     """What the operating system said, in a sentence that says what is lost (nothing) and what to do."""
     if error.errno in DISK_FULL:
         return DiskFull(
-            f"no space left to write {path}. Nothing already written is lost: free some space, and the same command "
-            "continues from the last checkpoint."
+            f"no space left to write {path}. Nothing already written is lost: free some space, and give the same "
+            "command again."
         )
     return StorageError(f"cannot write {path}: {error.strerror}. {CHOOSE_FOLDER}")

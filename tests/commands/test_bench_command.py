@@ -55,6 +55,20 @@ def test_time_that_is_none_is_refused(capsys, seconds, wanted):
     assert f"--seconds must be {wanted}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("kernels --methods redo", "--methods is for supple bench methods; bench kernels would pass over it."),
+        ("monitor --only CNN", "--only chooses among cases; bench monitor would pass over it."),
+        ("sweep --only proces5", "no engine that is measured named 'proces5'. Did you mean 'process'?"),
+        ("methods --methods redo chain", "methods are measured at their defaults; chain has none."),
+    ],
+)
+def test_option_that_would_come_to_nothing_is_refused(line, told, capsys):
+    assert supple(["bench", *line.split(), "--device", "cpu"]) == 2
+    assert told in capsys.readouterr().err
+
+
 def refused(path, capsys):
     assert supple(["bench", "kernels", "--json", str(path)]) == 2
     told = capsys.readouterr().err

@@ -27,8 +27,9 @@ def test_folder_without_runs_says_how_to_make_some(tmp_path):
     with pytest.raises(StorageError, match="holds no runs. Make some with"):
         Store.open(tmp_path)
     inside = Store.create(tmp_path / "quickstart").root
-    with pytest.raises(StorageError, match=f"holds no runs. Some are in {inside}"):
-        Store.open(tmp_path)
+    for other in (tmp_path, inside / "runs"):
+        with pytest.raises(StorageError, match=f"holds no runs. Some are in {inside}"):
+            Store.open(other)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_torn_last_record_is_dropped_and_the_others_kept(tmp_path):
 def test_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
     atomic_write(tmp_path / "file", b"old")
     monkeypatch.setattr(os, "fsync", lambda fd: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(StorageError, match="no space left to write .*the same command continues"):
+    with pytest.raises(StorageError, match="no space left to write .*give the same command again"):
         atomic_write(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

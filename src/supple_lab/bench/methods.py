@@ -62,7 +62,10 @@ def methods_at_defaults(names: Sequence[str] = ()) -> dict[str, Method]:
     """Vanilla first, then those of these names, or all; a chain is what it holds."""
     asked = {name: registry.find(Method, name) for name in names} or registry.known(Method)
     known: dict[str, type[Method]] = {"vanilla": Vanilla, **asked}
-    return {name: cls() for name, cls in known.items() if name != "chain" and registry.needed_field(cls) is None}
+    found = {name: cls() for name, cls in known.items() if name != "chain" and registry.needed_field(cls) is None}
+    if lacking := [name for name in names if name not in found]:
+        raise registry.UnknownName(f"methods are measured at their defaults; {', '.join(lacking)} has none.")
+    return found
 
 
 def bench_case(

@@ -52,8 +52,10 @@ class SweepRow:
 
 def bench_sweep(*, seconds_per_run: float, only: str = "") -> Iterator[SweepRow]:
     """Sweep equal runs several times with each engine whose name holds the text; say of one why it cannot be."""
+    if not (names := [name for name in WORKERS if only in name]):
+        raise registry.UnknownName(registry.no_such("engine that is measured", only, WORKERS))
     stages = stages_of(seconds_per_run)
-    for name in (name for name in WORKERS if only in name):
+    for name in names:
         try:
             yield row_of(name, [measure_sweep(registry.find(Executor, name), stages=stages) for _ in range(NUM_SWEEPS)])
         except (EngineMissing, RuntimeError) as reason:

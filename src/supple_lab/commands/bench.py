@@ -79,6 +79,10 @@ class Bench(Command):
     def check(self) -> None:
         if self.what not in MEASURES:
             raise registry.UnknownName(registry.no_such("benchmark", self.what, MEASURES))
+        if self.methods and self.what != "methods":
+            raise BadUsage(f"--methods is for supple bench methods; bench {self.what} would pass over it.")
+        if self.only and self.what in ("atari", "monitor"):
+            raise BadUsage(f"--only chooses among cases; bench {self.what} would pass over it.")
         if self.threads < 1:
             raise BadUsage(f"--threads must be at least 1; got {self.threads}.")
         if self.seconds < 0:
