@@ -102,7 +102,8 @@ def interval_mean(x: Tensor, edges: tuple[float, ...], drop: tuple[float, ...]) 
     # rounded once, where a table in bfloat16 would round the rate as well.
     mean = scaled(x, 1.0 - drop[0])
     for edge, rate in zip(edges, drop[1:], strict=True):
-        mean = torch.where(x >= edge, scaled(x, 1.0 - rate), mean)
+        is_right = x >= edge if edge else x > edge  # at 0 both give 0, and the gradient is that of the left, as AID's
+        mean = torch.where(is_right, scaled(x, 1.0 - rate), mean)
     return mean
 
 
