@@ -48,7 +48,8 @@ class Bench(Command):
     seconds: float = 3.0
     """Time for each case."""
     only: str = ""
-    """Measure the cases of kernels, methods, models or training alone whose title holds this, such as 2^20 or CNN."""
+    """Measure the cases of kernels, methods, models or training alone whose title holds this, such as 2^20 or CNN, or
+    the engines of sweep whose name does."""
     methods: tuple[str, ...] = ()
     """Measure these methods alone, beside vanilla."""
     json: Path | None = None
