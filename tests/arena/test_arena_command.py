@@ -13,7 +13,7 @@ from supple_lab.arena.contest import ArenaRun, ContestResult
 from supple_lab.arena.entries import Entry
 from supple_lab.arena.published import from_json, made_here, merged, to_json
 from supple_lab.commands.arena import Arena
-from supple_lab.commands.base import BadUsage
+from supple_lab.errors import UserError
 from supple_lab.registry import UnknownName
 from supple_lab.run.run import execute
 from supple_lab.store.lock import RunIsBusy
@@ -263,10 +263,11 @@ def test_smoke_scale_and_a_reference_that_learned_nothing_are_said(tmp_path, cap
 @pytest.mark.parametrize(
     ("options", "told"),
     [({"minutes": minutes}, "--minutes must be above 0") for minutes in (0.0, -1.0, float("nan"))]
-    + [({"jobs": 0}, "--jobs must be at least 1")],
+    + [({"jobs": 0}, "--jobs must be at least 1"), ({"engine": "slurm"}, "the engine slurm needs")],
 )
-def test_a_limit_that_is_none_is_refused_before_anything_is_written(options, told, tmp_path):
-    with pytest.raises(BadUsage, match=told):
+def test_a_limit_or_an_engine_that_is_none_is_refused_before_anything_is_written(options, told, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")  # no sbatch
+    with pytest.raises(UserError, match=told):
         Arena(methods=("aid",), scale="smoke", device="cpu", out=tmp_path / "out", **options).run()
     assert not (tmp_path / "out").exists()
 

@@ -60,6 +60,7 @@ def test_time_that_is_none_is_refused(capsys, seconds, wanted):
     [
         ("kernels --methods redo", "--methods is for supple bench methods; bench kernels would pass over it."),
         ("monitor --only CNN", "--only chooses among cases; bench monitor would pass over it."),
+        ("atari --only Pong", "--only chooses among cases; bench atari would pass over it."),
         ("sweep --only proces5", "no engine that is measured named 'proces5'. Did you mean 'process'?"),
         ("methods --methods redo chain", "methods are measured at their defaults; chain has none."),
     ],

@@ -47,6 +47,7 @@ def test_plain_summary_has_counts_and_time_left(store, capsys, monkeypatch):
 def test_plain_summary_has_stage_and_accuracy_of_the_runs_at_work(store, capsys, monkeypatch):
     monkeypatch.setattr(view, "SECONDS_BETWEEN_LINES", 0.0)
     lines, held = PlainLines(store, SPECS), []
+    store.folder(SPECS[2]).write_status("running", progress=0.2, stage=19, accuracy=0.9)  # nobody holds it: interrupted
     for spec, stage, accuracy, told in (
         (SPECS[0], 9, 0.5, "; stage 10; online accuracy 0.500\n"),
         (SPECS[1], 1, 0.25, "; stage 2 to 10; online accuracy 0.250 to 0.500\n"),
