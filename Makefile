@@ -32,9 +32,8 @@ format: .venv/dev
 docs: .venv/docs  ## the documentation as a website in site/
 	@$(BIN)/mkdocs build --strict --quiet
 
-conversion-table: .venv/dev .venv/integrations  ## docs/conversion.md anew, from the libraries as they are installed
-	@PYTHONPATH=tests $(BIN)/python tools/conversion_table.py > .venv/conversion.md
-	@mv .venv/conversion.md docs/conversion.md
+conversion-table: .venv/dev .venv/integrations  ## the tables of docs/conversion.md anew, from the libraries as they are installed
+	@PYTHONPATH=tests $(BIN)/python tools/conversion_table.py
 
 dist: .venv/dist  ## in dist/: the sources, a wheel for every platform, and on Linux one with the C kernel
 	@rm -rf dist build
