@@ -44,7 +44,8 @@ def ppo():
 
 def main(name="dqn", num_timesteps=50_000, num_episodes=20):
     model = {"dqn": dqn, "ppo": ppo}[name]()
-    callback = PlasticityCallback(ReDo(threshold=0.025), steps_per_stage=1000, monitor_every=1000)
+    held = name == "ppo"  # which compares the policy that acted with the one that learns: docs/ppo.md
+    callback = PlasticityCallback(ReDo(threshold=0.025), steps_per_stage=1000, monitor_every=1000, hold_masks=held)
     model.learn(int(num_timesteps), callback=callback)
     mean, spread = evaluate_policy(model, model.get_env(), n_eval_episodes=int(num_episodes), warn=False)
     print(callback.monitor.report())

@@ -132,11 +132,18 @@ def source_of_masks(generator: torch.Generator | None) -> "torch.Generator | Hel
     """The generator that was passed, else what this thread draws from; None: torch's default generator."""
     source = CURRENT.generator if generator is None else generator
     if source is not None and is_checkpointed():
-        raise RuntimeError(
-            "masks of mask_stream and generator= cannot be drawn inside torch.utils.checkpoint, which would draw "
-            "others when it computes the forward again; seed with torch.manual_seed instead, which it restores."
-        )
+        raise RuntimeError(NOT_HELD_AGAIN if isinstance(source, HeldMasks) else NOT_DRAWN_AGAIN)
     return source
+
+
+NOT_DRAWN_AGAIN = (
+    "masks of mask_stream and generator= cannot be drawn inside torch.utils.checkpoint, which would draw "
+    "others when it computes the forward again; seed with torch.manual_seed instead, which it restores."
+)
+NOT_HELD_AGAIN = (
+    "masks cannot be held inside torch.utils.checkpoint, which computes the forward again in the backward, "
+    "when held_masks is closed; turn checkpointing off."
+)
 
 
 # Whether tensors that are saved for backward pass through hooks now; torch 2.6 cannot say.

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from supple import AID
+from supple.methods import L2Init
 
 pytest.importorskip("peft", reason="peft is not installed (pip install .[integrations])")
 
@@ -173,3 +174,31 @@ def test_attention_whose_adapter_peft_merges_at_every_forward_is_refused():
     model = get_peft_model(attention, LoraConfig(r=2, target_modules=["attn"]))
     with pytest.raises(ValueError, match="cannot serve nn.MultiheadAttention"):
         put_aid_in_lora(model, AID())
+
+
+@pytest.mark.parametrize("options", [{}, {"gradient_checkpointing": True}, {"bf16": True}], ids=lambda o: "".join(o))
+def test_trainer_resumes_an_adapter_with_aid_as_an_unbroken_training(options, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    from supple.integrations.transformers import PlasticityCallback
+
+    rows = [{"input_ids": row, "labels": row} for row in torch.randint(50, (16, 8))]
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+
+    def trained(checkpoint=None):
+        torch.manual_seed(0)
+        base = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, vocab_size=50))
+        model = put_aid_in_lora(get_peft_model(base, LoraConfig(r=4, target_modules="all-linear")), AID(p=0.9))
+        adapter = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if checkpoint is not None:  # all of it is to come from there
+            for parameter in adapter:
+                nn.init.normal_(parameter)
+        arguments = transformers.TrainingArguments(
+            str(tmp_path), max_steps=4, save_steps=2, report_to=[], use_cpu=True, disable_tqdm=True, **options
+        )
+        callback = PlasticityCallback(L2Init(strength=0.1))
+        trainer = transformers.Trainer(model, arguments, train_dataset=rows, callbacks=[callback])
+        trainer.train(resume_from_checkpoint=checkpoint)
+        return adapter
+
+    unbroken, resumed = trained(), trained(tmp_path / "checkpoint-2")
+    assert all(torch.equal(one, other) for one, other in zip(unbroken, resumed, strict=True))

@@ -198,6 +198,15 @@ def test_reentrant_checkpointing_is_refused_and_the_other_kind_is_not(tmp_path):
         train(PlasticityCallback(method), tmp_path, model=Checkpointed(reentrant=True))
 
 
+def test_compiled_models_are_refused_by_methods_that_trace_and_served_by_others(tmp_path):
+    compiled = {"torch_compile": True, "torch_compile_backend": "eager"}
+    with pytest.raises(ValueError, match=r"compiles the model, .* Leave torch_compile out"):
+        train(PlasticityCallback(CBP()), tmp_path, **compiled)
+    method = L2Init(strength=0.1)
+    model, _ = train(PlasticityCallback(method), tmp_path, **compiled)
+    assert same_weights(model.net, train_plainly(method, [batches() * 4]))
+
+
 def test_reading_the_data_at_a_boundary_leaves_the_shuffle_alone(tmp_path):
     orders = {}
     for steps in (None, 2):

@@ -9,6 +9,8 @@ import torch.distributed as dist
 import torch.multiprocessing
 from plain_training import METHODS
 
+import timm_shim
+
 NAMES = ("vanilla", "s_ewc", "cbp", "redo", "dash", "shrink_perturb")
 
 
@@ -36,6 +38,7 @@ def in_each(rank, folder, port, library):
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "test"}
     os.environ.update({key: str(value) for key, value in (ranks | place).items()})
     torch.set_num_threads(1)
+    timm_shim.declare_operators()
     answers = {}
     for name in NAMES:
         network, callback = {"lightning": with_lightning, "transformers": with_transformers}[library](name, folder)

@@ -91,6 +91,9 @@ class PlasticityCallback(TrainerCallback):
             if state.global_step:
                 folder = checkpoint_of(args, state) if self.resume_from is None else Path(self.resume_from)
                 self.length.load_into(self.plasticity, read_memory(folder / self.file, state.global_step))
+            if args.torch_compile:
+                self.plasticity.no_example = COMPILED
+                self.plasticity.init_states()
         elif self._network.model is not model:
             raise ValueError("a PlasticityCallback belongs to one model; make a new one for another model.")
         else:
@@ -193,6 +196,7 @@ class PlasticityCallback(TrainerCallback):
         return tuple(batch[name] for name in names), batch[self.labels]
 
 
+COMPILED = "the Trainer compiles the model, and its forwards are not seen. Leave torch_compile out."
 NOT_SEEN_COMING = (
     "{method} evaluates another network than it trains, and the Trainer announces evaluations of one dataset in its "
     "training alone. Put that network in place yourself: with callback.plasticity.evaluation(): trainer.evaluate()."
