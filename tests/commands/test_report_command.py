@@ -118,7 +118,7 @@ def test_report_that_may_not_be_written_names_a_way_out_that_is_one(out, capsys,
     make = Path.mkdir
 
     def mkdir(path, *arguments, **options):
-        if path.name == "cards":
+        if path.name == "report":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         make(path, *arguments, **options)
 
