@@ -97,7 +97,7 @@ def test_method_named_twice_is_run_and_counted_once():
         (["arena", "--methods", "aid", "l2_init+rdeo"], "no method named 'rdeo'. Did you mean 'redo'?"),
         (["data", "check", "mnits"], "no dataset named 'mnits'. Did you mean 'mnist'?"),
         (
-            ["list", "--seed=0", "--out", "out"],
+            ["list", "--state=done", "--out", "out"],
             "--out is for the runs of a folder: supple list runs --out DIR; got all.",
         ),
         (["play", "--rules.game", "Pong"], "supple: no option named '--rules.game'. Known: "),
