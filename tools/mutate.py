@@ -8,10 +8,7 @@ the source, with the reason. tools/mutant_trials.py runs the tests.
 
 import argparse
 import ast
-import functools
-import itertools
 import json
-import math
 import os
 import re
 import subprocess
@@ -23,13 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mutant_code import changed_line, digest
-from mutant_trials import CRASHES, TAKES_TOO_LONG, Trials, first_failure_afresh, import_all, touching
+from mutant_trials import Trials, digest
 from mutants import Mutant, mutants_of, source_of
 
 OUT = Path("out/mutate")
 LISTED = tomllib.loads(Path("tools/mutate.toml").read_text())
-NUM_NEAR = 40  # tests of the class or function around it, before all others
 
 
 @dataclass(frozen=True)
@@ -125,90 +120,25 @@ def files_of(tests: tuple[str, ...]) -> list[str]:
     return [str(file) for test in tests for file in sorted(Path(test).rglob("test_*.py")) or [Path(test)]]
 
 
-def try_module(
-    name: str, chosen: list[Mutant], done: dict[tuple[str, ...], dict[str, Any]], *, share: str, seconds: float
-) -> None:
-    """Try the mutants of a module that have no verdict yet, each on tests that take so many seconds."""
+def try_module(name: str, chosen: list[Mutant], done: dict[tuple[str, ...], dict[str, Any]], *, share: str) -> None:
+    """Try the mutants of a module that have no verdict yet."""
     module, state = MODULES[name], state_of(MODULES[name])
     todo = [m for m in chosen if not is_equivalent(m) and not is_known(done.get(key_of(m)), m, state)]
     if not todo:
         return
-    start = time.monotonic()
-    trials = Trials(unchanged_sources(module), files_of(module.tests), out=OUT, name=name, share=share)
-    fail = [test for test, one in trials.records.items() if not one["passes"]]
-    num_passing = len(trials.records) - len(fail)
-    print(
-        f"{name}: {num_passing} tests pass, known in {time.monotonic() - start:.0f} s; these fail: {fail}", flush=True
-    )
+    trials = Trials(unchanged_sources(module), files_of(module.tests), log=OUT / f"log-{name}{share}.txt")
+    print(f"{name}: {trials.num_passed} tests pass without a mutant; these fail: {trials.left_out}", flush=True)
     for number, mutant in enumerate(todo, start=1):
         start = time.monotonic()
-        sources = planted_sources(mutant)
-        found: dict[str, Any] = {"killed_by": "", "num_tests": 0, "is_exact": False}
-        if mutant.number is not None:
-            found = trials.verdict(mutant.file, sources[mutant.file], seconds)
-        if not (found["killed_by"] or found["is_exact"] or found.get("is_cut")):
-            found |= tried_afresh(mutant, sources, trials, fail, most=seconds)
-        if not found["killed_by"] and (found.get("is_cut") or not found["is_exact"]):
-            print(f"{name} {number}/{len(todo)} lives so far in {time.monotonic() - start:.1f} s {mutant}", flush=True)
-            continue
-        verdict = "killed" if found["killed_by"] else "equivalent" if found.get("is_same") else "survived"
+        by, num_passed = trials.killer(planted_sources(mutant), Path(mutant.file).stem)
+        verdict = "killed" if by else "survived"
         line = {"module": name, **dict(zip(("file", "where", "before", "after"), key_of(mutant), strict=True))}
         line |= {"source": digest(Path(mutant.file).read_bytes()), "state": state, "verdict": verdict}
-        line |= {"by": found["killed_by"], "seconds": round(time.monotonic() - start, 1), "tests": found["num_tests"]}
+        line |= {"by": by, "seconds": round(time.monotonic() - start, 1), "passed": num_passed}
         done[key_of(mutant)] = line
         with (OUT / f"verdicts{share}.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
-        print(f"{name} {number}/{len(todo)} {verdict} in {line['seconds']} s {line['by'] or mutant}", flush=True)
-    trials.close()
-
-
-def tried_afresh(
-    mutant: Mutant, sources: dict[str, str], trials: Trials, fail: list[str], *, most: float
-) -> dict[str, Any]:
-    """Import the mutant in place of the source: first quick tests of the class or function around it, then files.
-
-    Those come first that have killed most mutants so; what would take longer than so many seconds in all is left out.
-    """
-    import_all(trials.libraries)  # once, here, for all children
-    seconds: Counter[str] = Counter()
-    for test, one in trials.records.items():
-        seconds[test.partition("::")[0]] += one["seconds"]
-    stem, groups = Path(mutant.file).stem, []
-    if mutant.number is not None:
-        path = str(Path(mutant.file).resolve())
-        near = lines_around(trials.sources[path], sources[mutant.file])
-        quick = [test for test in touching(trials.records, path, near) if trials.records[test]["seconds"] < 1.0]
-        groups.append(quick[:NUM_NEAR])
-    order = lambda file: (-trials.num_kills[file], stem not in Path(file).name, seconds[file])  # noqa: E731
-    files = sorted(seconds, key=order)
-    ends = itertools.accumulate(seconds[file] for file in files)
-    taken = [file for file, end in zip(files, ends, strict=True) if end <= most]
-    groups = [group for group in (*groups, *([file] for file in taken)) if group]
-    afresh = functools.partial(first_failure_afresh, log=trials.log, limit=120.0 + 5.0 * seconds.total())
-    left_out = list(fail)
-    while True:
-        found = afresh(groups, left_out, sources)
-        name = "".join(found["failed"][:1])
-        answer = {"killed_by": name, "num_tests": found["num_passed"] + len(found["failed"]), "is_exact": True}
-        answer["is_cut"] = len(taken) < len(files)
-        if name in (CRASHES, TAKES_TOO_LONG) and name in afresh(groups, left_out, trials.sources)["failed"]:
-            return answer | {"killed_by": "", "is_exact": False}  # without the mutant, too
-        if name in ("", CRASHES, TAKES_TOO_LONG) or (trials.passes(name) and afresh([[name]], [], sources)["failed"]):
-            trials.num_kills[name.partition("::")[0]] += 1
-            return answer
-        left_out.append(name)  # it fails because of others, or
-        fail += [] if trials.passes(name) else [name]  # without the mutant, too
-
-
-def lines_around(plain: str, text: str) -> set[int]:
-    """The lines that run in a call, of the innermost class or function around the changed line, or of the file."""
-    changed, tree = changed_line(plain, text), ast.parse(plain)
-    around: list[ast.AST] = [tree]
-    for node in ast.walk(tree):  # outer ones come first
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.lineno <= changed <= (node.end_lineno or 0):
-            around.append(node)
-    functions = [node for node in ast.walk(around[-1]) if isinstance(node, ast.FunctionDef)]
-    return {line for node in functions for line in range(node.body[0].lineno, (node.end_lineno or 0) + 1)}
+        print(f"{name} {number}/{len(todo)} {verdict} in {line['seconds']} s {by or mutant}", flush=True)
 
 
 def key_of(mutant: Mutant) -> tuple[str, ...]:
@@ -248,7 +178,6 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=60, help="mutants a module; 0 for all")
     parser.add_argument("--seed", type=int, default=12, help="of the sample")
     parser.add_argument("--table", action="store_true", help="print what is known, try nothing")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="of tests for a mutant; what lives stays open")
     parser.add_argument("--share", default="1/1", help="K/N: of the mutants every N-th, from the K-th on")
     asked = parser.parse_args()
     share, num_shares = map(int, asked.share.split("/"))
@@ -260,7 +189,7 @@ def main() -> None:
     for name, some in chosen.items():
         if not asked.table:
             own = f"-{share}-of-{num_shares}" if num_shares > 1 else ""
-            try_module(name, some[share - 1 :: num_shares], done, share=own, seconds=asked.seconds)
+            try_module(name, some[share - 1 :: num_shares], done, share=own)
     print(table(chosen, done))
     for some in chosen.values():
         for mutant in some:

@@ -89,7 +89,7 @@ def test_a_store_of_another_user_is_told(out, command, capsys, monkeypatch):
     assert told.count("\n") == 1
 
 
-@pytest.mark.parametrize(("command", "name"), [("run", "studies"), ("report", "cards")])
+@pytest.mark.parametrize(("command", "name"), [("run", "studies"), ("report", "report")])
 def test_a_full_disk_is_told_where_a_folder_cannot_be_made(out, capsys, monkeypatch, command, name):
     make = Path.mkdir
     begun(out)

@@ -279,12 +279,12 @@ def test_a_claim_over_groups_shows_a_line_for_each_with_its_verdict_and_its_part
     assert [attrs["class"] for attrs in alone.of("i")] == ["fails"]
 
 
-def test_why_a_claim_is_not_decided_stands_on_the_page_on_the_card_and_in_each_table(tmp_path):
+def test_why_a_claim_is_not_decided_stands_on_the_page_and_in_each_table(tmp_path):
     part = Part(name="a", measured="0.1", interval=None, n=3, verdict="fails")
     row = replace(CLAIM, measured="holds in 0 of 4", parts=(part,), remark="after 4 looks that may be chance")
     write_report(tmp_path, INFO, results=RESULTS, report=study_report(DEMO, claims=(row,)))
     tables = [f"{INFO.stem('claims')}.{kind}" for kind in ("md", "tex", "csv")]
-    for name in (f"{INFO.study}.html", f"cards/{INFO.study}.json", *tables):
+    for name in (f"{INFO.study}.html", *tables):
         assert row.remark in (tmp_path / name).read_text(), name
 
 
@@ -382,7 +382,7 @@ def test_report_folder_has_every_promised_file(tmp_path):
     assert index == tmp_path / "a" / "report" / "index.html"
     names = {path.name for path in index.parent.iterdir()}
     assert names == {
-        *("index.html", "sample.html", "sample.json", "cards", "sample_accuracy.png", "sample_accuracy.pdf"),
+        *("index.html", "sample.html", "sample.json", "sample_accuracy.png", "sample_accuracy.pdf"),
         *("sample_ends.md", "sample_ends.tex", "sample_ends.csv"),
         *("sample_claims.md", "sample_claims.tex", "sample_claims.csv"),
     }

@@ -20,7 +20,6 @@ KINDS = {
     "engines": "engine",
     "trackers": "tracker",
 }
-FILTERS = ("method", "scenario", "dataset", "state", "seed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +33,8 @@ class List(Command):
     """Folder of the runs."""
     method: tuple[str, ...] = ()
     """Runs of these methods alone."""
-    scenario: tuple[str, ...] = ()
-    """Runs of these scenarios alone."""
-    dataset: tuple[str, ...] = ()
-    """Runs on these datasets alone."""
     state: tuple[str, ...] = ()
     """Runs that stand so: waiting, running, interrupted, done, diverged, failed."""
-    seed: tuple[int, ...] = ()
-    """Runs of these seeds alone."""
 
     @classmethod
     def read(cls, given: Given) -> Self:
@@ -56,10 +49,10 @@ class List(Command):
 
             if self.out is None:
                 raise BadUsage("`supple list runs` needs the folder of the runs: --out DIR.")
-            return list_runs(self.out, {name: getattr(self, name) for name in FILTERS})
+            return list_runs(self.out, methods=self.method, states=self.state)
         if self.what not in (*KINDS, "all"):
             raise registry.UnknownName(registry.no_such("kind of thing", self.what, [*KINDS, "runs"]))
-        if asked := [name for name in ("out", *FILTERS) if getattr(self, name)]:
+        if asked := [name for name in ("out", "method", "state") if getattr(self, name)]:
             raise BadUsage(f"--{asked[0]} is for the runs of a folder: supple list runs --out DIR; got {self.what}.")
         for heading in KINDS if self.what == "all" else [self.what]:
             titles = dict.fromkeys(GAMES, "Atari") if heading == "games" else {}

@@ -1,16 +1,14 @@
 """The report on disk: pictures, tables and JSON first, the pages that link to them last."""
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from supple_lab.files import atomic_write, writing
 from supple_lab.provenance import gather_provenance
 from supple_lab.report import tables
 from supple_lab.report.figure import StudyReport, Table
-from supple_lab.report.overview import card_of, cards_in, overview
-from supple_lab.report.page import page
+from supple_lab.report.page import page, template
 from supple_lab.report.picture import picture_files
 from supple_lab.report.study_json import ReportInfo, study_json
 from supple_lab.report.tables import ABSENT, claims_table, printed_claims
@@ -20,17 +18,17 @@ from supple_lab.results.results import Results
 def write_report(folder: Path, info: ReportInfo, *, results: Results, report: StudyReport) -> Path:
     """Write all files of a study's report into the folder; return the study's page.
 
-    index.html is that page again if the folder holds no other study, else an overview of all of them.
+    index.html is that page again if the folder holds no other study, else a list of all of them.
     """
     with writing(folder):
-        (folder / "cards").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     shown = replace(report, figures=tuple(figure.filled() for figure in report.figures))
     for name, content in report_files(info, results=results, report=shown):
         atomic_write(folder / name, content)
     own, index = folder / f"{info.study}.html", folder / "index.html"
-    cards = cards_in(folder)
-    alone = [card.study for card in cards] == [info.study]
-    atomic_write(index, own.read_bytes() if alone else overview(cards).encode())
+    studies = sorted(path.stem for path in folder.glob("*.html") if path != index)
+    alone = studies == [info.study]
+    atomic_write(index, own.read_bytes() if alone else template("overview.html").render(studies=studies).encode())
     return index if alone else own
 
 
@@ -47,8 +45,6 @@ def report_files(info: ReportInfo, *, results: Results, report: StudyReport) -> 
     text = study_json(info, results, report=report, provenance=provenance)
     yield f"{info.study}.json", text.encode()
     yield f"{info.study}.html", page(info, results, report=report, provenance=provenance).encode()
-    card = json.dumps(asdict(card_of(info, results, report)), indent=1, ensure_ascii=False)
-    yield f"cards/{info.study}.json", f"{card}\n".encode()
 
 
 def _table_files(stem: str, table: Table, *, on_paper: Table | None = None) -> Iterator[tuple[str, bytes]]:
