@@ -6,14 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from supple_lab import registry
 from supple_lab.cli import supple
-from supple_lab.commands.base import Command
 from supple_lab.paper.quickstart import Quickstart
 from supple_lab.paper.study import StudyOptions
 
@@ -82,20 +80,15 @@ def test_method_named_twice_is_run_and_counted_once():
         (["run", "quickstart", "--jobs", "0"], "--jobs must be at least 1; got 0."),
         (["list", "runs"], "needs the folder of the runs: --out DIR."),
         (["report", "quickstart", "--out", "nowhere"], "nowhere does not exist, so it holds no runs."),
-        (["run", "--seeds", "3"], "supple: STUDY must be given. Name of the study, "),
+        (["run", "--seeds", "3"], "supple: STUDY must be given. Name of the study;"),
         (["arena", "--problems", "--scale", "smoke"], "supple: --problems takes one value or more; got none."),
         (["data", "chek", "mnist"], "supple: check|get must be one of check, get; got 'chek'."),
         (["run", "quickstart", "--seed", "3"], "--seeds"),
-        (["run", "quickstrat"], "supple: no study named 'quickstrat'. Did you mean 'quickstart'?"),
-        (["run", "quickstart", "--methods", "aid", "vanila"], "no method named 'vanila'. Did you mean 'vanilla'?"),
-        (["run", "--stud", "quickstart"], "supple: no option named '--stud'. Known: --plugin, --scale,"),
-        (["run", "--methods", "aid", "quickstart"], "STUDY must be given. Name of the study, before options that take"),
-        (["train", "--method", "aid", "--method.bogus", "3"], "named '--method.bogus'. Known: --method.relu-prob."),
-        (["train", "--metrics", "dormnt"], "Did you mean 'dormant'?"),
-        (["play", "--game", "Pogn"], "no game named 'Pogn'. Did you mean 'Pong'?"),
-        (["play", "--game", "Pong", "--num-iteration", "3"], "Did you mean '--num-iterations'?"),
-        (["arena", "--methods", "aid", "l2_init+rdeo"], "no method named 'rdeo'. Did you mean 'redo'?"),
-        (["data", "check", "mnits"], "no dataset named 'mnits'. Did you mean 'mnist'?"),
+        (["run", "--stud", "quickstart"], "supple: no option named '--stud'. Known: --help, --plugin, --scale,"),
+        (
+            ["run", "--methods", "aid", "relu", "quickstart"],
+            "--methods takes all words after it, so quickstart is read as a method. Put the study first: supple run",
+        ),
         (
             ["list", "--state=done", "--out", "out"],
             "--out is for the runs of a folder: supple list runs --out DIR; got all.",
@@ -123,8 +116,8 @@ def test_help_of_a_command_names_its_options_and_what_must_be_given(command, cap
     assert exit_code(command, "-h") == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"usage: supple {command} ")
-    options = [own for own in fields(registry.find(Command, command)) if "place" not in own.metadata]
-    assert all(f"\n  --{own.name.replace('_', '-')} " in shown for own in options if own.name != "rules")
+    kinds = registry.entries("command")[command].fields
+    assert all(f"\n  --{kind.replace('_', '-')} " in shown for kind in kinds if kind != "rules")
     assert ("[KIND]" in shown) == (command == "list")  # the one word that may be left out
 
 

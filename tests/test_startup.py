@@ -1,5 +1,6 @@
-"""Help and lists are answered without the packages that take seconds to import."""
+"""Help, lists and unknown names are answered without the packages that take seconds to import."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -32,10 +33,22 @@ def test_help_and_lists_load_nothing_slow(line):
     ("line", "sentence"),
     [
         ("rnu quickstart", "no command named 'rnu'. Did you mean 'run'?"),
+        ("run quickstrat", "no study named 'quickstrat'. Did you mean 'quickstart'?"),
+        ("run quickstart --methods aid vanila", "no method named 'vanila'. Did you mean 'vanilla'?"),
+        ("run quickstart --bogus 3", "no option named '--bogus'."),
+        ("run quickstart --methods aid --method.relu-probb 1", "no option of aid named '--method.relu-probb'. Did you"),
+        ("train --method rdeo", "no method named 'rdeo'. Did you mean 'redo'?"),
+        ("train --method aid --method.bogus 3", "no option of aid named '--method.bogus'."),
+        ("train --metrics dormnt", "Did you mean 'dormant'?"),
+        ("play --game Pogn", "no game named 'Pogn'. Did you mean 'Pong'?"),
+        ("play --game Pong --num-iteration 3", "Did you mean '--num-iterations'?"),
+        ("report quickstrat", "there is no folder quickstrat here, and no study named 'quickstrat'."),
+        ("arena --methods aid l2_init+rdeo", "no method named 'rdeo'. Did you mean 'redo'?"),
+        ("data check mnits", "no dataset named 'mnits'. Did you mean 'mnist'?"),
         ("list metods", "Did you mean 'methods'?"),
     ],
 )
-def test_what_cannot_be_listed_or_commanded_is_answered_without_loading_anything_slow(line, sentence):
+def test_unknown_names_are_answered_without_loading_anything_slow(line, sentence):
     assert sentence in answered(line)
 
 
@@ -50,3 +63,5 @@ def test_sources_tell_the_classes_that_importing_finds(kind):
     }
     for name, cls in ours.items():
         assert entries[name].summary == (cls.__doc__ or "").partition("\n")[0]
+        if dataclasses.is_dataclass(cls):
+            assert set(entries[name].fields) == {field.name for field in dataclasses.fields(cls)}

@@ -107,7 +107,7 @@ class Option(NamedTuple):
                     number = member(text)
                     break
         else:
-            if (text or kind is str) and (str in members or Path in members):
+            if str in members or Path in members:
                 return text
             raise UserError(f"{self.flag} must be {named(kind)}; got {reprlib.repr(text)}.")
         try:
@@ -215,9 +215,7 @@ class Form:
                 words += [(word, "") for word in times[0]]
                 continue
             if flag not in self.options:
-                part = flag.rpartition(".")[0]
-                beside = [other for other in self.options if other.rpartition(".")[0] == part]
-                raise registry.UnknownName(registry.no_such("option", flag, beside or self.options))
+                raise registry.UnknownName(registry.no_such("option", flag, self.options))
             if len(times) > 1:
                 raise UserError(f"{flag} is given {len(times)} times; give it once.")
             if (option := self.options[flag]).kind is not None:

@@ -39,6 +39,7 @@ BASES = {  # of each kind: the base class. The classes lie in the folder of its 
     "tracker": "supple_lab.run.recorder.Tracker",
     "command": "supple_lab.commands.base.Command",
 }
+NO_OPTION = ("ClassVar", "'place'")  # in the source of a field that is no option
 ALSO_IN = {"problem": "supple_lab.rl"}
 NONE = "none"  # an absent part or value, as it is typed
 RESERVED = {"method": ("all", "missing"), "metric": ("all",), "dataset": ("all",)}  # what commands take besides names
@@ -57,6 +58,7 @@ class Entry(NamedTuple):
     module: str
     cls: str
     summary: str  # the docstring's first line
+    fields: tuple[str, ...]  # those that are options
 
 
 @cache
@@ -73,7 +75,7 @@ def entries(kind: str) -> dict[str, Entry]:
                     classes[node.name] = (f"{package}.{file.stem}", node)
 
     def bases(name: str) -> list[str]:
-        """The class and those of its folder that it builds upon."""
+        """The class and those of its folder that it builds upon, nearest first."""
         if name not in classes:
             return [name]
         parents = [getattr(parent, "id", getattr(parent, "attr", "")) for parent in classes[name][1].bases]
@@ -81,8 +83,12 @@ def entries(kind: str) -> dict[str, Entry]:
 
     found = {}
     for cls, (place, node) in classes.items():
-        if (name := _name_in(node)) is not None and base in bases(cls):
-            found[name] = Entry(place, cls, (ast.get_docstring(node) or "").partition("\n")[0])
+        lineage = bases(cls)
+        if (name := _name_in(node)) is not None and base in lineage:
+            known = [classes[one][1] for one in reversed(lineage) if one in classes]
+            fields = dict.fromkeys(field for one in known for field in _fields_in(one))
+            summary = (ast.get_docstring(node) or "").partition("\n")[0]
+            found[name] = Entry(place, cls, summary, tuple(fields))
     return dict(sorted(found.items()))
 
 
@@ -103,6 +109,13 @@ def _name_in(node: ast.ClassDef) -> str | None:
             ):
                 return name
     return None
+
+
+def _fields_in(node: ast.ClassDef) -> list[str]:
+    if not any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+        return []
+    annotated = [one for one in node.body if isinstance(one, ast.AnnAssign)]
+    return [ast.unparse(one.target) for one in annotated if not any(word in ast.unparse(one) for word in NO_OPTION)]
 
 
 def summaries(kind: str) -> dict[str, str]:

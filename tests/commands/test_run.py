@@ -35,7 +35,7 @@ SMOKE = ["run", "quickstart", "--scale", "smoke", "--methods", "aid"]
         (["--engine", "slurm", "--slurm", "gpu"], "--slurm takes NAME=VALUE, such as partition=gpu; got 'gpu'."),
         (["--out", "s3://bucket/out"], "--out is a folder of this machine; "),
         (["--mirror", "nosuch://x"], "cannot use nosuch://x as a mirror"),
-        (["--out", ""], "--out must be a Path or None; got ''."),
+        (["--out", ""], "--out takes the name of a file or folder; got ''."),
         (["--method.relu-prob", "x"], "--method.relu-prob must be a number; got 'x'."),
         (["--method.relu-prob=1.5"], "UseAID.relu_prob is the probability of the ReLU branch, in [0, 1]; got 1.5."),
         (["--optimizer.momentum", "1"], "no option named '--optimizer.momentum'."),

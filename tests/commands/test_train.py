@@ -116,7 +116,7 @@ def test_help_lists_the_fields_of_the_named_parts_with_what_they_mean(capsys):
         ("--method chain --method.methods l2 rdeo", "no method named 'rdeo'. Did you mean 'redo'?"),
         ("--method chain --method.methods l2 --method.l2.strenght 1", "Did you mean '--method.l2.strength'?"),
         ("--method chain --method.methods l2 redo --method.rido.every 1", "Did you mean '--method.redo.every'?"),
-        ("--optimizer.lr 1", "no option named '--optimizer.lr'. Known: --optimizer.learning-rate"),
+        ("--optimizer.lr 1", "no option of adam named '--optimizer.lr'. Known: --optimizer.learning-rate"),
         ("--scale smoke", "no option named '--scale'. Known: "),
         ("--method chain --method.methods redo cbp", "ReDo and CBP both renew units"),
         ("--method aid --method.relu-prob 1.2", "UseAID.relu_prob is the probability of the ReLU branch, in [0, 1]"),

@@ -45,9 +45,9 @@ class Report(Command):
         given = Path(self.study)
         if self.out is None and given.is_dir():
             return report_all(given)
-        if self.out is None and self.study not in (names := registry.summaries("study")):
-            what = "is a file, not a folder of runs" if given.exists() else "is no folder of runs"
-            raise StorageError(f"{self.study} {what}, and there is {registry.no_such('study', self.study, names)}")
+        if self.out is None and self.study not in registry.summaries("study"):
+            what = "is a file, not a folder of runs" if given.exists() else "does not exist"
+            raise StorageError(f"{self.study} {what}. Name the folder of the runs, or a study: supple report STUDY.")
         study = registry.find(Study, self.study)()
         print_drawing(*make_report(study, self.out or default_out(study)))
         return DONE

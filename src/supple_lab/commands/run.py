@@ -36,7 +36,7 @@ class Run(Command):
 
     name = "run"
     study: str = field(metadata={"place": "STUDY"})
-    """Name of the study, before options that take all words after them; `supple list studies` shows them."""
+    """Name of the study; `supple list studies` shows them."""
     scale: Scale = "quick"
     """smoke: seconds; quick: minutes on two cores; paper: the paper's protocol; full: the largest of other studies."""
     out: Path | None = None
