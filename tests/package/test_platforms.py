@@ -25,7 +25,7 @@ def on_windows(packages: tuple[str, ...], *words: object) -> subprocess.Complete
     [
         ("--help", "usage: supple"),
         ("list engines", "Runs one after the other"),
-        ("list engnes", "Did you mean 'engines'?"),
+        ("data check mnits", "Did you mean 'mnist'?"),
     ],
 )
 def test_lists_and_refusals_come_on_windows(line, said):
