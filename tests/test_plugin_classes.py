@@ -2,12 +2,15 @@
 
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
+from torch import nn
 
 from alone import supple_alone
 from supple.methods import L2, L2Init, Method, ReDo, ShrinkPerturb, UseAID, Vanilla
 from supple_lab import registry
+from supple_lab.arena.spaces import Uniform
 from supple_lab.commands.one_run import find_metrics
 from supple_lab.paper.study import at_defaults
 
@@ -62,6 +65,24 @@ class Unfrozen:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WithTable:
+    name = "with_table"
+    rates: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithPath:
+    name = "with_path"
+    rates: tuple[Path, ...] = (Path("rates"),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfAKind:
+    name = "of_a_kind"
+    kind: str = "mean"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plain:
     name = "plain"
     needed: float
@@ -79,6 +100,10 @@ class OfTheSameFields(Plain):
     name = "of_the_same_fields"
 
 
+class Numbered:
+    name = 7
+
+
 class Nameless(Bare):
     pass
 
@@ -89,7 +114,11 @@ class Nameless(Bare):
         (Bare, "Bare is no frozen dataclass"),
         (Unfrozen, "Unfrozen is no frozen dataclass"),
         (Undecorated, "Undecorated is no frozen dataclass"),
-        (Nameless, "Nameless needs a name of letters, digits and underscores; write name = 'nameless' in it"),
+        (WithTable, r"WithTable\.rates is {} by default"),
+        (WithPath, r"WithPath\.rates is \(PosixPath\('rates'\),\) by default, but"),
+        (OfAKind, "OfAKind has a field named 'kind'"),
+        (Numbered, "Numbered has a name that is no text; give it one: name = 'numbered'"),
+        (Nameless, "Nameless has no name of its own; give it one: name = 'nameless'"),
     ],
 )
 def test_a_class_that_cannot_be_named_or_that_no_spec_can_hold_is_refused(cls, words):
@@ -99,7 +128,7 @@ def test_a_class_that_cannot_be_named_or_that_no_spec_can_hold_is_refused(cls, w
 
 @pytest.mark.parametrize("name", ["", "a/b", "my method", "l2_init+redo", "mine\n"])
 def test_a_name_that_is_no_word_is_refused(name):
-    with pytest.raises(registry.UnknownName, match="the plugin's Odd needs a name of letters, .* name = 'odd'"):
+    with pytest.raises(registry.UnknownName, match=r"of the plugin's Odd is no word of .*; give it one: name = 'odd'"):
         registry.check_class(type("Odd", (), {"name": name}), [], in_specs=False)
 
 
@@ -113,12 +142,43 @@ def test_names_that_commands_take_for_something_else_are_refused():
             assert word not in registry.entries(kind)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    name = "tuned"
+    rate: float = 0.5
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        ({"rat": Uniform(0.1, 0.2)}, r"tunes a field that is none: no field named 'rat'\. Did you mean 'rate'\?"),
+        ({"rate": (0.1, 0.2)}, r"must map fields to ranges of .*; got {'rate': \(0\.1, 0\.2\)}"),
+        (Uniform(0.1, 0.2), r"must map fields to ranges of .*; got Uniform\(low=0\.1, high=0\.2\)"),
+    ],
+)
+def test_a_space_that_the_arena_cannot_draw_from_is_refused(space, words):
+    with pytest.raises(registry.UnknownName, match=rf"the plugin's Mine\.space {words}"):
+        registry.check_space(type("Mine", (Tuned,), {"space": space}))
+    registry.check_space(type("Mine", (Tuned,), {"space": {"rate": Uniform(0.1, 0.2)}}))
+    registry.check_space(Tuned)
+
+
+@pytest.mark.parametrize(
+    ("activation", "words"),
+    [
+        (lambda self: nn.functional.relu, r"must return a module, such as nn\.Tanh\(\); got <function relu"),
+        (lambda self: self.nothing, "cannot be called: AttributeError: 'Mine' object has no attribute 'nothing'"),
+    ],
+)
+def test_an_activation_that_is_no_module_is_refused(activation, words):
+    with pytest.raises(registry.UnknownName, match=rf"the plugin's Mine\.activation\(\) {words}"):
+        registry.check_activation(type("Mine", (Tuned,), {"activation": activation}))
+    registry.check_activation(UseAID)
+    registry.check_activation(Plain)  # needs a value, so that there is nothing to look at
+
+
 REFUSED = {
-    "a range that is none": ('name = "mine"; space = {"rate": 2}', "Mine.space must map fields to ranges"),
-    "a field that is none": (
-        'name = "mine"; space = {"rat": Choice((1,))}',
-        "the arena drew Mine(rat=1), which cannot be: ",
-    ),
+    "a range that is none": ('name = "mine"; space = {"rate": 2}', "the plugin's Mine.space must map fields to ranges"),
     "a value that it does not take": (
         'name = "mine"; space = {"rate": Choice(("x",))}',
         "supple: the arena drew Mine(rate='x'), which cannot be: Mine.rate must be a number; got 'x', a str.",

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -240,24 +240,28 @@ def _check_plugin(file: str) -> None:
                 check_class(mine, named, in_specs=in_specs, reserved=(NONE, *RESERVED.get(kind_of(base), ())))
                 if kind_of(base) == "method" and "name" in vars(mine):
                     check_acts(mine, base)
+                    check_activation(mine)
+                    check_space(mine)
 
 
 def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool, reserved: Iterable[str] = ()) -> None:
-    """UnknownName if a class of the plugin has no name of its own, or no fields that a spec of a run can hold."""
+    """UnknownName if a class of the plugin has no name, another's, or fields that a spec of a run cannot hold."""
     who = f"the plugin's {mine.__name__}"
-    if "name" not in vars(mine) and mine.__subclasses__():
-        return  # others build upon it, and it is no choice itself
-    name = str(vars(mine).get("name", ""))
-    if not re.fullmatch(r"\w+", name):  # a+b is a chain of the arena's, a/b another folder
-        raise UnknownName(
-            f"{who} needs a name of letters, digits and underscores; write name = '{mine.__name__.lower()}' in it."
-        )
-    if name in reserved:
-        raise UnknownName(f"the name '{name}' of {who} is a word of the command line's own; give yours another.")
+    example = f"give it one: name = '{mine.__name__.lower()}'"
+    if "name" not in vars(mine):
+        if mine.__subclasses__():
+            return  # others build upon it, and it is no choice itself
+        raise UnknownName(f"{who} has no name of its own; {example}.")
+    if not isinstance(mine.name, str):
+        raise UnknownName(f"{who} has a name that is no text; {example}.")
+    if not re.fullmatch(r"\w+", mine.name):  # a+b is a chain of the arena's, a/b another folder
+        raise UnknownName(f"the name {mine.name!r} of {who} is no word of letters, digits and underscores; {example}.")
+    if mine.name in reserved:
+        raise UnknownName(f"the name '{mine.name}' of {who} is a word of the command line's own; give yours another.")
     for other in named:
-        if other is not mine and other.name == name:
+        if other is not mine and other.name == mine.name:
             place = f"{other.__module__}.{other.__name__}"
-            raise UnknownName(f"the name '{name}' of {who} is taken by {place}; give yours another.")
+            raise UnknownName(f"the name '{mine.name}' of {who} is taken by {place}; give yours another.")
     if in_specs:
         is_decorated = "__dataclass_params__" in vars(mine) or not inspect.get_annotations(mine)
         if not (is_decorated and dataclasses.is_dataclass(mine) and mine.__dataclass_params__.frozen):  # type: ignore[union-attr]
@@ -265,6 +269,14 @@ def check_class(mine: Any, named: Iterable[Any], *, in_specs: bool, reserved: It
                 f"{who} is no frozen dataclass, and its fields are what a run is known by; "
                 "write @dataclass(frozen=True, kw_only=True) above it."
             )
+        for field in dataclasses.fields(mine):
+            if field.name == "kind":
+                raise UnknownName(f"{who} has a field named 'kind', the word for its name in a run's files; rename it.")
+            if not _is_plain(default := default_of(field)):
+                raise UnknownName(
+                    f"{who}.{field.name} is {default!r} by default, but a run is known by "
+                    "numbers, text, None and tuples of them; make it one of these."
+                )
 
 
 def check_acts(mine: Any, base: Any) -> None:
@@ -272,6 +284,35 @@ def check_acts(mine: Any, base: Any) -> None:
     hooks = ("activation", "after_backward", "after_step", "end_stage", "begin_stage")
     if all(getattr(mine, hook) is getattr(base, hook) for hook in hooks):
         raise UnknownName(f"the plugin's {mine.__name__} never acts: it has none of the hooks {', '.join(hooks)}.")
+
+
+def check_activation(mine: Any) -> None:
+    """UnknownName if a method of the plugin gives no module to build networks with, as far as its defaults show."""
+    from torch import nn  # which the plugin's method has imported
+
+    if needed_field(mine) is not None:
+        return
+    who = f"the plugin's {mine.__name__}.activation()"
+    try:
+        made = mine().activation()
+    except Exception as error:  # whatever the user's own code raises
+        raise UnknownName(f"{who} cannot be called: {type(error).__name__}: {error}.") from error
+    if not isinstance(made, nn.Module):
+        raise UnknownName(f"{who} must return a module, such as nn.Tanh(); got {made!r}.")
+
+
+def check_space(mine: Any) -> None:
+    """UnknownName if what the arena shall tune of the plugin's method are no fields of it, or no ranges."""
+    who, space = f"the plugin's {mine.__name__}.space", getattr(mine, "space", {})
+    if not isinstance(space, Mapping) or not all(hasattr(within, "at") for within in space.values()):
+        raise UnknownName(
+            f"{who} must map fields to ranges of supple_lab.arena.spaces, as in {{'rate': LogUniform(1e-5, 1e-1)}}; "
+            f"got {space!r}."
+        )
+    own = [field.name for field in dataclasses.fields(mine)]
+    for name in space:
+        if name not in own:
+            raise UnknownName(f"{who} tunes a field that is none: {no_such('field', name, own or ['none'])}")
 
 
 @cache
@@ -307,3 +348,11 @@ def default_of(field: dataclasses.Field[Any]) -> Any:
 def needed_field(cls: Any) -> str | None:
     """The first field that has no default, without which the class cannot be used by its name alone."""
     return next((field.name for field in dataclasses.fields(cls) if default_of(field) is dataclasses.MISSING), None)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a spec can hold it; a part in a part is held by its own fields."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    is_part = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return is_part or value is None or value is dataclasses.MISSING or isinstance(value, (int, float, str))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from supple.methods.base import Method
 from supple.methods.chain import Chain
 from supple_lab import registry
-from supple_lab.arena.spaces import LEARNING_RATE, NOT_ALONE, NOTHING, NUM_DRAWS, SPACES, Range, Space, draw
+from supple_lab.arena.spaces import LEARNING_RATE, NOT_ALONE, NOTHING, NUM_DRAWS, SPACES, Space, draw
 from supple_lab.errors import UserError
 from supple_lab.optimizer import Adam, Optimizer
 from supple_lab.spec import in_stages
@@ -53,8 +53,6 @@ class Entry:
 def space_of(cls: type[Method]) -> Space:
     """The registered one; of a method that is not ours, what its class attribute ``space`` holds, if it has one."""
     own: Space = getattr(cls, "space", NOTHING)
-    if not all(isinstance(within, Range) for within in own.values()):
-        raise UserError(f"{cls.__name__}.space must map fields to ranges of supple_lab.arena.spaces; got {own!r}.")
     return SPACES.get(cls.name, own)
 
 
