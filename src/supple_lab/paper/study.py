@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, T
 
 from supple.methods import Method
 from supple_lab import registry
-from supple_lab.arena.entries import Entry
-from supple_lab.arena.spaces import NUM_DRAWS
 from supple_lab.errors import within
 from supple_lab.models.base import Model
 from supple_lab.options import read
+from supple_lab.paper.newer_grids import searched
 from supple_lab.paper.tables import EXPERIMENTS, Case, Setting, best, search
 from supple_lab.precision import Precision
 from supple_lab.registry import UnknownName
@@ -94,16 +93,18 @@ class Condition:
     def settings(self, order: StudyOptions) -> list[Setting]:
         """Methods and optimizers to run.
 
-        One the table lacks runs at its defaults with the first row's optimizer; in a search, as the arena draws it.
+        One the table lacks runs at its defaults with the first row's optimizer; in a search, its own grid with all.
         """
         if self.given is not None:
             found = list(self.given)
         else:
             rows = self.rows(order)
             wanted = [*(order.methods or self.methods or [row.method.name for row in rows]), *order.also]
-            names, searches = list(dict.fromkeys(wanted)), order.search and self.has_search
+            names, grids = list(dict.fromkeys(wanted)), order.search and self.has_search
             found = [
-                setting for name in names for setting in (drawn(name, rows) if searches else settings_of(name, rows))
+                setting
+                for name in names
+                for setting in (grids and searched(name, rows, self.problem)) or settings_of(name, rows)
             ]
         return [changed(setting, order) for setting in found]
 
@@ -147,14 +148,6 @@ def _specs(condition: Condition, order: StudyOptions) -> tuple[RunSpec, ...]:
 def settings_of(name: str, rows: Sequence[Setting]) -> list[Setting]:
     own = [row for row in rows if row.method.name == name]
     return own or [Setting(at_defaults(registry.find(Method, name)), rows[0].optimizer)]
-
-
-def drawn(name: str, rows: Sequence[Setting]) -> list[Setting]:
-    """The rows of the method; of one the table lacks, the arena's draws from its space, with each optimizer."""
-    if any(row.method.name == name for row in rows):
-        return settings_of(name, rows)
-    methods = dict.fromkeys(Entry(name).setting("search", index)[0] for index in range(NUM_DRAWS))
-    return [Setting(method, own) for method in methods for own in dict.fromkeys(row.optimizer for row in rows)]
 
 
 def changed(setting: Setting, order: StudyOptions) -> Setting:
