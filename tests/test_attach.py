@@ -14,7 +14,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import supple
 from supple import AID, Learner, attach
-from supple.learner import PATIENCE
 from supple.methods import (
     CBP,
     DASH,
@@ -87,7 +86,6 @@ def by_hand(methods, *, clip=None, optimizer=adam, num_micro=1, scale=1.0):
     methods = methods if isinstance(methods, list) else [methods]
     model = network()
     learner = Learner(model, optimizer(model), example_input=DATA[0][0], loss=loss_of, seed=0)
-    learner.patience = None
     states = [method.init(learner) for method in methods]
 
     def call(hook, *args):
@@ -246,7 +244,6 @@ def test_redo_with_a_period_scores_the_latest_examples():
     parts, other = made(method), network()
     train(parts, DATA[:10])
     learner = Learner(other, adam(other), example_input=DATA[0][0])
-    learner.patience = None
     state = method.init(learner)
     for step, (x, y) in enumerate(DATA[:10], start=1):
         plain(other, learner.optimizer, None, x, y)
@@ -299,13 +296,6 @@ def test_checkpoint_of_other_methods_or_another_network_is_refused_by_name():
     del saved["initial"]["0.weight"]
     with pytest.raises(ValueError, match=r"'0.weight' has the shape None in it, and \(32, 8\) here"):
         made(L2())[2].load_state_dict(saved)
-
-
-def test_a_long_first_stage_is_no_reason_for_a_warning(recwarn):
-    _, optimizer, _ = made(ShrinkPerturb())
-    for _ in range(PATIENCE + 1):
-        optimizer.step()
-    assert not recwarn.list
 
 
 def test_method_that_traces_and_saw_no_inputs_says_what_to_do():

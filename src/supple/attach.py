@@ -84,7 +84,6 @@ class Plasticity:
 
     def __init__(self, learner: Learner, methods: Sequence[Method], *, clip_norm: float | None = None) -> None:
         self.learner, self.methods, self.clip_norm = learner, methods, clip_norm
-        learner.patience = None  # the hooks are called from here
         self.monitor: Any = None  # a Monitor to step with the methods
         self.recent_data: Iterable[Batch] | None = None  # for methods with a period, instead of the latest inputs
         # What to do if a method traces the network, and no inputs were seen.

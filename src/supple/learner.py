@@ -51,11 +51,6 @@ def suits(part: object, theta: nn.Parameter) -> bool:
     )
 
 
-# Steps after which a method that acts between stages is said to have done nothing: more than an epoch of MNIST in
-# batches of 64, less than most loops that forget the calls between stages.
-PATIENCE = 1000
-
-
 def check_optimizer(optimizer: Any, model: nn.Module) -> None:
     """Refuse what is no optimizer, or not one of the model."""
     if isinstance(optimizer, type) or not hasattr(optimizer, "param_groups"):  # one in a wrapper is one, too
@@ -133,7 +128,6 @@ class Learner:
         self.initial = {name: tensor.detach().clone() for name, tensor in tensors}
         self.process_group = process_group_of(model) if process_group is None else process_group
         self.generator = torch.Generator(device=self.device).manual_seed(self._common(seed))
-        self.patience: int | None = PATIENCE  # None: the method was seen to act, or need not be
         self.is_advised = True  # by warnings of what is mostly better done otherwise; not in the laboratory
         self._loss = loss
         self._units: UnitGraph | None = None

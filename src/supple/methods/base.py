@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from supple.fields import Checked
-from supple.learner import PATIENCE, Batch, Learner
-from supple.warn import warn
+from supple.learner import Batch, Learner
 
 State = dict[str, Tensor]
 IN_A_STEP, BETWEEN_STAGES = ("after_backward", "after_step"), ("end_stage", "begin_stage")
@@ -41,13 +40,13 @@ class Method(Checked, ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for hook in HOOKS:
-            if hook in vars(cls) and hook not in cls.follows:
-                setattr(cls, hook, noted(vars(cls)[hook]))
+            if hook in vars(cls):
+                setattr(cls, hook, returning_nothing(vars(cls)[hook]))
         for hook in IN_A_STEP:
             if hook in vars(cls):
                 setattr(cls, hook, minimising(vars(cls)[hook]))
         if "init" in vars(cls):
-            setattr(cls, "init", awaited(vars(cls)["init"]))  # noqa: B010
+            setattr(cls, "init", returning_state(vars(cls)["init"]))  # noqa: B010
 
     def __new__(cls, *args: object, **values: Any) -> Self:
         method = super().__new__(cls, *args, **values)  # which refuses other types
@@ -134,12 +133,11 @@ def negate_maximised_(optimizer: torch.optim.Optimizer) -> None:
         torch._foreach_neg_(held)
 
 
-def noted(hook: Callable[..., object]) -> Callable[..., None]:
-    """The hook of a method, which lets the learner know that it was called; TypeError if it returns a state."""
+def returning_nothing(hook: Callable[..., object]) -> Callable[..., None]:
+    """The hook of a method; TypeError if it returns a state."""
 
     @functools.wraps(hook)
     def call(self: Method, learner: Learner, *args: Any, **named: Any) -> None:
-        learner.patience = None
         found = hook(self, learner, *args, **named)
         if isinstance(found, dict) and not any(found is given for given in (*args, *named.values())):
             name = f"{type(self).__name__}.{hook.__name__}"
@@ -148,41 +146,16 @@ def noted(hook: Callable[..., object]) -> Callable[..., None]:
     return call
 
 
-def awaited(init: Callable[..., State]) -> Callable[..., State]:
-    """The method's init, after which its hooks are expected to be called; TypeError if it returns no dict."""
+def returning_state(init: Callable[..., State]) -> Callable[..., State]:
+    """The method's init; TypeError if it returns no dict."""
 
     @functools.wraps(init)
     def call(self: Method, learner: Learner) -> State:
-        if learner.patience is not None and self.acts_in():
-            expect_hooks(self, learner)
         if not isinstance(state := init(self, learner), dict):
             raise TypeError(f"{type(self).__name__}.init must return the state, a dict of tensors; got {state!r}.")
         return state
 
     return call
-
-
-Method.init = awaited(Method.init)  # type: ignore[method-assign]
-
-
-def expect_hooks(method: Method, learner: Learner) -> None:
-    """Warn once if the optimizer steps and no hook that the method makes use of is called."""
-    own = [hook for hook in HOOKS if method.acts_in(hook)]
-    waits = own[0].endswith("_stage")  # as the hooks are ordered, it has none inside a step
-    learner.patience = PATIENCE if waits else 1  # what comes after the first step is due before the second
-
-    def check(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if learner.patience is None:
-            return
-        if learner.patience > 0:
-            learner.patience -= 1
-        else:
-            learner.patience = None
-            calls = " and ".join(f"method.{hook}(...)" for hook in own)
-            since = f"{PATIENCE:,} steps; if the first stage is longer than that, all is well" if waits else "two steps"
-            warn(f"{type(method).__name__} has done nothing so far. It acts in {calls}, not called in {since}.")
-
-    learner.optimizer.register_step_post_hook(check)
 
 
 def period_of(method: Method) -> int | None:
