@@ -95,7 +95,8 @@ def refusal(came: str) -> str:
     return (
         "a method reads the data of a stage in pairs of inputs and targets, (x, y), ((x1, x2), y) or, by the names "
         "that the forward has, ({'x1': x1, 'x2': x2}, y), x as tensors; "
-        f"a batch here is {came}. Pass a list of such pairs, or a DataLoader whose collate_fn makes them."
+        f"a batch here is {came}. Pass a list of such pairs, or a DataLoader whose collate_fn makes "
+        "them; in Lightning say how to: as_batch=lambda batch: (batch['image'], batch['label'])."
     )
 
 

@@ -3,11 +3,12 @@ import sys
 
 import pytest
 import torch
-from plain_training import adam, batches, examples, network
+from plain_training import adam, examples, network
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 from supple import attach
-from supple.integrations.stage_data import StageData, StageLength, pair
+from supple.inputs import pair_of
+from supple.integrations.stage_data import StageData, StageLength
 from supple.methods import Vanilla
 
 ADAPTERS = {
@@ -77,14 +78,8 @@ def test_reading_data_in_the_midst_of_an_epoch_changes_nothing_of_it(shuffle, wo
             for inputs, _ in loader:
                 seen.append(inputs)
                 if read:
-                    assert len(list(StageData(loader, pair))) == 3
-                    next(iter(StageData(loader, pair)))  # and one that is not read to its end
+                    assert len(list(StageData(loader, pair_of))) == 3
+                    next(iter(StageData(loader, pair_of)))  # and one that is not read to its end
         return torch.cat(seen)
 
     assert torch.equal(order(read=True), order(read=False))
-
-
-def test_batch_that_is_no_pair_says_what_to_do():
-    assert torch.equal(pair(list(batches()[0]))[1], batches()[0][1])
-    with pytest.raises(TypeError, match="a dict of image, label. Say how to make a pair of it: as_batch="):
-        pair({"image": torch.ones(1), "label": torch.ones(1)})

@@ -6,17 +6,15 @@ What a method does at the end of an experience is done when the next one begins,
 A classifier that grows with the experiences is followed: what is new in it counts as initial as it comes.
 """
 
-import contextlib
 import itertools
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from supple.attach import Plasticity, attach, checked_methods
-from supple.integrations.stage_data import StageData
+from supple.attach import Plasticity, attach
+from supple.integrations.stage_data import Adapter, StageData
 from supple.methods.base import Method
-from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
 from supple.saved import shape_of
 from supple.units import trace_units
@@ -28,7 +26,7 @@ except ImportError as error:
     raise ImportError("supple.integrations.avalanche needs: pip install avalanche-lib") from error
 
 
-class PlasticityPlugin(SupervisedPlugin):
+class PlasticityPlugin(Adapter, SupervisedPlugin):
     """Methods at work in a strategy; ``monitor`` has the metrics.
 
     writer: where metrics go as they are read, as of a Monitor: TensorBoard's SummaryWriter, or a function of a row.
@@ -44,17 +42,9 @@ class PlasticityPlugin(SupervisedPlugin):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.methods = checked_methods(method or Vanilla())
-        self.monitor_every, self.writer, self.seed = monitor_every, writer, seed
-        self.plasticity: Plasticity | None = None
-        self._evaluation = contextlib.ExitStack()  # open while the network to evaluate is in the model's place
+        self.prepare(method, monitor_every=monitor_every, seed=seed)
+        self.writer = writer
         self._is_new = False  # whether an experience is about to begin
-        self._data: StageData | None = None  # of the experience that is under way
-
-    @property
-    def monitor(self) -> Monitor | None:
-        """What the Monitor saw, after training too."""
-        return None if self.plasticity is None else self.plasticity.monitor
 
     def before_training_exp(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
         if self.plasticity is not None and self.plasticity.learner.model is not strategy.model:
@@ -88,11 +78,10 @@ class PlasticityPlugin(SupervisedPlugin):
         self.plasticity.pause()
 
     def before_eval(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
-        if self.plasticity is not None:
-            self._evaluation.enter_context(self.plasticity.evaluation())
+        self.evaluate_if(True)
 
     def after_eval(self, strategy: Any, *args: Any, **kwargs: Any) -> None:
-        self._evaluation.close()
+        self.evaluate_if(False)
 
     def _begin(self, strategy: Any) -> Plasticity:
         model = strategy.model

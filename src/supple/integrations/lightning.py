@@ -7,19 +7,17 @@ and not yet clipped (``on_after_backward`` comes once per accumulated batch, and
 start of the next batch, so that nothing is done after the last one. Each call of ``fit`` is a stage as well.
 """
 
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from supple.attach import Plasticity, attach, checked_methods, unwrapped
+from supple.attach import attach, unwrapped
 from supple.convert import is_compiled
-from supple.inputs import inputs_of
-from supple.integrations.stage_data import AsBatch, StageData, StageLength, pair
+from supple.inputs import inputs_of, pair_of
+from supple.integrations.stage_data import Adapter, AsBatch, StageData, StageLength
 from supple.methods.base import Method, period_of
-from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
 from supple.processes import check_shards, process_group_of
 from supple.units import Inputs, arguments_of
@@ -32,7 +30,7 @@ except ImportError as error:
     raise ImportError("supple.integrations.lightning needs Lightning 2: pip install lightning") from error
 
 
-class PlasticityCallback(Callback):
+class PlasticityCallback(Adapter, Callback):
     """Methods at work in a Lightning training, their states in the Trainer's checkpoints; metrics go to the loggers.
 
     part: the dotted name of the network in the LightningModule, if the module does not call itself: ``part="net"``
@@ -52,29 +50,21 @@ class PlasticityCallback(Callback):
         monitor_every: int | None = DEFAULT_EVERY,
         epochs_per_stage: int | None = None,
         steps_per_stage: int | None = None,
-        as_batch: AsBatch = pair,
+        as_batch: AsBatch = pair_of,
         loss: Callable[[Tensor, Tensor], Tensor] | None = None,
         seed: int = 0,
     ) -> None:
-        self.methods = checked_methods(method or Vanilla())
-        self.part, self.monitor_every, self.as_batch, self.loss, self.seed = part, monitor_every, as_batch, loss, seed
+        self.prepare(method, monitor_every=monitor_every, seed=seed)
+        self.part, self.as_batch, self.loss = part, as_batch, loss
         self.length = StageLength(epochs=epochs_per_stage, steps=steps_per_stage)
-        self.plasticity: Plasticity | None = None
         self._saved: dict[str, Any] = {}
-        self._data: StageData | None = None  # of the stage that is under way
         self._batch: Any = None  # the one that is trained on
-        self._evaluation = contextlib.ExitStack()  # open while the network to evaluate is in the model's place
         self._is_compared = False  # whether the network's inputs were, with those of the batch
 
     @property
     def state_key(self) -> str:
         """Where its memory is in a checkpoint; one Trainer may have several methods, or one for each part."""
         return self._generate_state_key(method="+".join(method.name for method in self.methods), part=self.part)
-
-    @property
-    def monitor(self) -> Monitor | None:
-        """What the Monitor saw, after training too."""
-        return None if self.plasticity is None else self.plasticity.monitor
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         network, data = pl_module.get_submodule(self.part), self._data_of(trainer)
@@ -107,18 +97,16 @@ class PlasticityCallback(Callback):
             self.plasticity.pause()
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        self._evaluation.close()
-        if self.plasticity is not None:
-            self._evaluation.enter_context(self.plasticity.evaluation())
+        self.evaluate_if(True)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        self._evaluation.close()
+        self.evaluate_if(False)
 
     on_test_start = on_predict_start = on_validation_start
     on_test_end = on_predict_end = on_validation_end
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        self._evaluation.close()
+        self.evaluate_if(False)
         self.on_train_end(trainer, pl_module)
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,16 +1,19 @@
-"""Stage data: what a library trains on, read once more for a method; when a stage ends, and when a backward does."""
+"""What the adapters share: methods in a library's training, the data of a stage, when it ends, when a backward does."""
 
+import contextlib
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from supple.attach import Plasticity
-from supple.inputs import described
+from supple.attach import Plasticity, checked_methods
 from supple.learner import Batch
+from supple.methods.base import Method
+from supple.methods.vanilla import Vanilla
+from supple.monitor import Monitor
 from supple.unchanged import undisturbed
 
 AsBatch = Callable[[Any], Batch]
@@ -34,15 +37,27 @@ class StageData:
                 yield self.as_batch(batch)
 
 
-def pair(batch: Any) -> Batch:
-    """Inputs and targets of a batch that is a pair of tensors, as most are; the default of every adapter."""
-    if isinstance(batch, (tuple, list)) and len(batch) == 2 and isinstance(batch[1], Tensor):
-        inputs = tuple(batch[0]) if isinstance(batch[0], list) else batch[0]
-        return inputs, batch[1]
-    raise TypeError(
-        "this method reads the data of a stage as pairs of inputs and targets; a batch here is "
-        f"{described(batch)}. Say how to make a pair of it: as_batch=lambda batch: (batch['image'], batch['label'])."
-    )
+class Adapter:
+    """Methods at work in the trainings of one model; the library's callback is the other base."""
+
+    plasticity: Plasticity | None = None
+    _data: StageData | None = None  # of the stage that is under way
+
+    def prepare(self, method: Method | Sequence[Method] | None, *, monitor_every: int | None, seed: int) -> None:
+        self.methods = checked_methods(method or Vanilla())
+        self.monitor_every, self.seed = monitor_every, seed
+        self._evaluation = contextlib.ExitStack()  # open while the network to evaluate is in the model's place
+
+    @property
+    def monitor(self) -> Monitor | None:
+        """What the Monitor saw, after training too."""
+        return None if self.plasticity is None else self.plasticity.monitor
+
+    def evaluate_if(self, is_due: bool) -> None:
+        """Put the network to evaluate in the model's place if an evaluation is due, else the model's own back."""
+        self._evaluation.close()
+        if is_due and self.plasticity is not None:
+            self._evaluation.enter_context(self.plasticity.evaluation())
 
 
 @dataclass(kw_only=True)

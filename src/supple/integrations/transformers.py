@@ -16,11 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supple.attach import Plasticity, attach, checked_methods
-from supple.integrations.stage_data import BackwardEnd, StageData, StageLength
+from supple.attach import Plasticity, attach
+from supple.integrations.stage_data import Adapter, BackwardEnd, StageData, StageLength
 from supple.learner import Batch
 from supple.methods.base import Method
-from supple.methods.vanilla import Vanilla
 from supple.monitor import DEFAULT_EVERY, Monitor
 from supple.monitor_table import Row, write_of
 from supple.processes import check_shards
@@ -34,7 +33,7 @@ except ImportError as error:
 NO_INPUTS = ("num_items_in_batch",)  # which the Trainer gives a model besides what is in the batch
 
 
-class PlasticityCallback(TrainerCallback):
+class PlasticityCallback(Adapter, TrainerCallback):
     """Methods at work in a Trainer, their states in the Trainer's checkpoints; metrics go to ``state.log_history``.
 
     writer: where metrics go besides, as of a Monitor. ``callback.writer = trainer.log`` sends them to everything that
@@ -61,22 +60,13 @@ class PlasticityCallback(TrainerCallback):
         resume_from: str | Path | None = None,
         seed: int = 0,
     ) -> None:
-        self.methods = checked_methods(method or Vanilla())
-        self.resume_from = resume_from
-        self.labels, self.monitor_every, self.writer, self.loss, self.seed = labels, monitor_every, writer, loss, seed
+        self.prepare(method, monitor_every=monitor_every, seed=seed)
+        self.labels, self.writer, self.loss, self.resume_from = labels, writer, loss, resume_from
         self.length = StageLength(epochs=epochs_per_stage, steps=steps_per_stage)
-        self.plasticity: Plasticity | None = None
         self._network: Any = None
         self._rows: list[Row] = []
         self._backward: BackwardEnd | None = None
-        self._data: StageData | None = None  # of the stage that is under way
-        self._evaluation = contextlib.ExitStack()  # open while the network to evaluate is in the model's place
         self._is_edited = False  # whether the gradients of this step are
-
-    @property
-    def monitor(self) -> Monitor | None:
-        """What the Monitor saw, after training too."""
-        return None if self.plasticity is None else self.plasticity.monitor
 
     @property
     def file(self) -> str:
@@ -102,7 +92,7 @@ class PlasticityCallback(TrainerCallback):
             self.length.begin(self.plasticity, data)
         self._data = data
         self._backward = BackwardEnd(model.parameters(), lambda: self._after_backward(optimizer))
-        self._evaluate_if(args.eval_on_start)
+        self.evaluate_if(args.eval_on_start)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         assert self.plasticity is not None
@@ -116,10 +106,10 @@ class PlasticityCallback(TrainerCallback):
             state.log_history.append({**row, "step": state.global_step})
             write({**row, "step": state.global_step})
         self._rows.clear()
-        self._evaluate_if(control.should_evaluate)
+        self.evaluate_if(control.should_evaluate)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._evaluate_if(control.should_evaluate)
+        self.evaluate_if(control.should_evaluate)
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         another = next((type(method).__name__ for method in self.methods if method.acts_in("evaluation")), None)
@@ -127,7 +117,7 @@ class PlasticityCallback(TrainerCallback):
             raise RuntimeError(NOT_SEEN_COMING.format(method=another))
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._evaluate_if(False)
+        self.evaluate_if(False)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         assert self.plasticity is not None
@@ -136,7 +126,7 @@ class PlasticityCallback(TrainerCallback):
             torch.save(memory, checkpoint_of(args, state) / self.file)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._evaluate_if(False)
+        self.evaluate_if(False)
         if self.plasticity is not None and self._backward is not None:
             self.plasticity.pause()
             self._backward.close()
@@ -172,11 +162,6 @@ class PlasticityCallback(TrainerCallback):
         self._is_edited = True
         with unscaled(optimizer.scaler, self.plasticity.learner.trained()[2]):
             self.plasticity.edit_gradients()
-
-    def _evaluate_if(self, is_due: bool) -> None:
-        self._evaluation.close()
-        if is_due and self.plasticity is not None:
-            self._evaluation.enter_context(self.plasticity.evaluation())
 
     def _note(self, row: Row) -> None:
         self._rows.append({f"plasticity/{name}": value for name, value in row.items() if name != "step"})
