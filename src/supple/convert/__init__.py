@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from supple.fields import shown
 from supple.warn import warn
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def conversion_report(model: nn.Module) -> "ConversionReport":
 
 def check_model(model: object) -> None:
     if not isinstance(model, nn.Module):
-        raise TypeError(f"convert needs the model as an nn.Module; got {described(model)}.")
+        raise TypeError(f"convert needs the model as an nn.Module; got {shown(model)}.")
     if isinstance(model, torch.jit.ScriptModule):
         raise TypeError(
             "convert cannot look into TorchScript. Convert the Python model; a converted model can be exported with "
@@ -93,7 +94,7 @@ def is_compiled(module: nn.Module) -> bool:
 
 def check_options(activation: object, pool: str, classes: Any) -> None:
     if not isinstance(activation, nn.Module):
-        raise TypeError(f"convert needs the activation as a module, such as AID(p=0.9); got {described(activation)}.")
+        raise TypeError(f"convert needs the activation as a module, such as AID(p=0.9); got {shown(activation)}.")
     expansion = getattr(activation, "expansion", 1)
     if expansion != 1:
         raise ValueError(
@@ -105,7 +106,3 @@ def check_options(activation: object, pool: str, classes: Any) -> None:
     listed = isinstance(classes, (tuple, list, set, frozenset)) and all(isinstance(cls, type) for cls in classes)
     if not listed or not all(issubclass(cls, nn.Module) for cls in classes):
         raise TypeError(f"convert's replace must be a tuple of module classes, such as (nn.ReLU,); got {classes!r}.")
-
-
-def described(value: object) -> str:
-    return f"the class {value.__name__} (make an instance)" if isinstance(value, type) else f"{value!r}"

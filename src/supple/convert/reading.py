@@ -212,7 +212,7 @@ class Reader:
                         self.kept |= names_in(target)  # what a loop goes over holds it, too
                         self.run(node.body)
                 self.run(node.orelse)
-            case ast.While() | ast.AsyncFor():
+            case ast.While():
                 with self.inside(times=None):
                     for _ in range(2):
                         self.run(ast.iter_child_nodes(node))

@@ -21,7 +21,6 @@ from torch import nn
 
 from supple.convert import pools
 
-Definition = ast.FunctionDef | ast.AsyncFunctionDef
 UNKNOWN = object()
 VIEWS = {"T", "mT", "chunk", "data", "detach", "diagonal", "expand", "expand_as", "flatten", "movedim", "narrow"}
 VIEWS |= {"permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "t", "transpose", "unbind"}
@@ -58,18 +57,18 @@ def is_own(function: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def definitions(text: str) -> dict[tuple[int, str], tuple[Definition, CodeType]]:
+def definitions(text: str) -> dict[tuple[int, str], tuple[ast.FunctionDef, CodeType]]:
     """Every function of a file, by its first line, decorators included, and its name, with what it compiles to."""
     tree = ast.parse(text)
     built = compile(tree, "", "exec", dont_inherit=True)
     codes = {(code.co_firstlineno, code.co_name): code for code in codes_in(built)}
-    nodes = [node for node in ast.walk(tree) if isinstance(node, Definition)]
-    keys = [(min(part.lineno for part in (node, *node.decorator_list)), node.name) for node in nodes]
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    keys = [(min([node.lineno, *(part.lineno for part in node.decorator_list)]), node.name) for node in nodes]
     return {key: (node, codes[key]) for key, node in zip(keys, nodes, strict=True) if key in codes}
 
 
 @functools.lru_cache(maxsize=4096)
-def definition(function: FunctionType) -> Definition:
+def definition(function: FunctionType) -> ast.FunctionDef:
     """Return the syntax tree that the function was compiled from."""
     code = function.__code__
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
@@ -82,7 +81,7 @@ def definition(function: FunctionType) -> Definition:
     return node
 
 
-def compiled(node: Definition, function: FunctionType, new_names: tuple[str, ...]) -> CodeType:
+def compiled(node: ast.FunctionDef, function: FunctionType, new_names: tuple[str, ...]) -> CodeType:
     """Compile a definition in the function's surroundings: its class, because of names with ``__``, and its closure."""
     code = function.__code__
     bare = copy.copy(node)
@@ -112,7 +111,7 @@ class Rewriter(ast.NodeTransformer):
     every call of the method the call sites of that name count from the first again.
     """
 
-    def __init__(self, start: Definition, actions: Mapping[str, str], *, self_name: str) -> None:
+    def __init__(self, start: ast.FunctionDef, actions: Mapping[str, str], *, self_name: str) -> None:
         self.start, self.actions, self.self_name, self.done = start, actions, self_name, set[str]()
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -242,7 +241,7 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
             yield from codes_in(constant)
 
 
-def key_of(node: ast.expr, start: Definition) -> str:
+def key_of(node: ast.expr, start: ast.FunctionDef) -> str:
     """Name a call by its lines, counted from the def, and columns."""
     last = (node.end_lineno or node.lineno) - start.lineno
     return f"{node.lineno - start.lineno}:{node.col_offset}-{last}:{node.end_col_offset}"

@@ -39,12 +39,9 @@ class Method(Checked, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for hook in HOOKS:
-            if hook in vars(cls):
-                setattr(cls, hook, returning_nothing(vars(cls)[hook]))
-        for hook in IN_A_STEP:
-            if hook in vars(cls):
-                setattr(cls, hook, minimising(vars(cls)[hook]))
+        for hook in filter(vars(cls).__contains__, HOOKS):
+            own = returning_nothing(vars(cls)[hook])
+            setattr(cls, hook, minimising(own) if hook in IN_A_STEP else own)
         if "init" in vars(cls):
             setattr(cls, "init", returning_state(vars(cls)["init"]))  # noqa: B010
 

@@ -76,12 +76,7 @@ def draw_bias(learner: Learner, producer: Layer, num_units: int) -> Tensor | flo
 def first_inputs(data: Iterable[Batch], num_examples: int) -> Iterator[Inputs]:
     """The inputs of the data, batch by batch, up to that many examples."""
     for inputs, _ in map(pair_of, data):
-        yield first_examples(inputs, num_examples)
+        yield mapped(lambda x: x[:num_examples] if x.dim() else x, inputs)  # noqa: B023
         num_examples -= num_examples_of(inputs)
         if num_examples <= 0:
             return
-
-
-def first_examples(inputs: Inputs, num_examples: int) -> Inputs:
-    """The inputs without the examples beyond that number."""
-    return mapped(lambda x: x[:num_examples] if x.dim() else x, inputs)

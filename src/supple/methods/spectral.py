@@ -50,7 +50,8 @@ class Spectral(OnMatrices):
             slope_G = 4.0 * self.strength * (sigma_G**2 - 1.0) * sigma_G
             gradient.add_(matrix.back(torch.einsum("g,go,gi->goi", slope_G, u_GO, v_GI)))
         for name, parameter, gradient in zip(*learner.trained(), strict=True):
-            if parameter.dim() == 1 and not is_slope(learner.model, name):
+            holder = learner.model.get_submodule(name.rpartition(".")[0])
+            if parameter.dim() == 1 and not is_activation(holder):  # an activation's slopes are not penalised
                 gradient.add_(parameter - is_scale(learner.model, name), alpha=2.0 * self.strength)
 
     @torch.no_grad()
@@ -64,11 +65,6 @@ def power_step(W_GOI: Tensor, v_GI: Tensor) -> tuple[Tensor, Tensor]:
     u_GO = nn.functional.normalize(torch.einsum("goi,gi->go", W_GOI, v_GI), dim=1, eps=TINY)
     next_GI = nn.functional.normalize(torch.einsum("goi,go->gi", W_GOI, u_GO), dim=1, eps=TINY)
     return u_GO, torch.where(next_GI.any(dim=1, keepdim=True), next_GI, v_GI)  # 0 would stay 0 for ever
-
-
-def is_slope(model: nn.Module, name: str) -> bool:
-    """Whether the vector belongs to an activation, which is not penalised."""
-    return is_activation(model.get_submodule(name.rpartition(".")[0]))
 
 
 def is_scale(model: nn.Module, name: str) -> float:
