@@ -77,13 +77,6 @@ def test_a_slope_of_zero_gives_zero_at_infinity_and_nan_at_nan():
     torch.testing.assert_close(SF.aid(x, 0.0, False), torch.tensor([0.0, -INF, NAN]), equal_nan=True)
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_aid_with_p_1_has_the_gradient_of_relu_at_zero_too(training):
-    x = torch.tensor([-1.0, -0.0, 0.0, 1.0], requires_grad=True)
-    expected = torch.autograd.grad(torch.relu(x).sum(), x)[0]
-    assert torch.equal(torch.autograd.grad(SF.aid(x, 1.0, training).sum(), x)[0], expected)
-
-
 def test_edges_and_rates_may_be_lists_and_arrays():
     x = torch.randn(1000)
     outputs = []

@@ -190,12 +190,6 @@ def test_adaptive_pools_asked_for_indices_in_the_run_are_max_pools(dimension):
         assert torch.equal(ours, theirs)
 
 
-def test_a_gate_is_noted_to_have_lost_its_bounds_and_an_unknown_class_to_have_lost_its_curve():
-    model = nn.Sequential(nn.Sigmoid(), Leaky())
-    report = conversion_report(convert(model, AID(p=0.9), replace=(nn.Sigmoid, Leaky)))
-    assert [note.how.partition(":")[0] for note in report.notes if note.where == "0"] == ["its bounds are gone"]
-
-
 def test_the_first_call_goes_to_the_first_of_call_sites():
     sites = CallSites([nn.Identity(), nn.ReLU()])
     assert [sites(torch.tensor([-1.0])).item() for _ in range(3)] == [-1.0, 0.0, -1.0]

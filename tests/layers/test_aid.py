@@ -30,20 +30,6 @@ def test_aid_is_the_two_interval_form(drop, training):
     assert torch.equal(*outputs)
 
 
-@DTYPES
-@MODES
-@pytest.mark.parametrize("edge", [0.7, -0.7, 1.0, 3.3])
-def test_an_element_equal_to_an_edge_belongs_to_the_right(dtype, edge, training):
-    at = torch.full((100,), edge, dtype=dtype)
-    below = torch.nextafter(at, torch.full_like(at, -math.inf))
-    right = IntervalDropout((edge,), (1.0, 0.0)).train(training)
-    left = IntervalDropout((edge,), (0.0, 1.0)).train(training)
-    assert torch.equal(right(at), at)
-    assert torch.equal(left(below), below)
-    assert not right(below).any()
-    assert not left(at).any()
-
-
 @MODES
 def test_edges_beyond_the_range_of_the_dtype_leave_one_interval_empty(training):
     x = torch.tensor([-6e4, 0.0, 6e4], dtype=torch.float16)

@@ -12,7 +12,6 @@ from by_hand import three_units, unit_layer
 from supple import Learner, attach
 from supple.layers import AID, CReLU
 from supple.methods import CPR, L2, SNR, TRAC, UPGD, Chain, FullReset, ReDo, ReGraMa, UseAID, UseTanh, WeightClipping
-from supple.methods.activity import mean_magnitudes
 from supple.methods.gradient_score import activation_score, gradient_score
 from supple.methods.trac import erfi
 
@@ -63,29 +62,6 @@ def test_regrama_renews_units_whose_incoming_gradients_are_gone():
     changed = (learner.model[0].weight != before).any(dim=1).tolist()
     assert changed == [False, True, False]
     assert (learner.model[2].weight == 0).all(dim=0).tolist() == [False, True, False]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_units_that_redo_finds_silent_are_without_gradient_for_regrama_and_not_only_they(seed):
-    torch.manual_seed(seed)
-    x, model = (
-        torch.randn(32, 6),
-        nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 3)),
-    )
-    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), example_input=x)
-    with torch.no_grad():
-        learner.model[0].bias[:3] = -20.0
-        learner.model[2].bias[:2] = -20.0
-        learner.model[2].weight[:, 5] = 0.0  # the unit fires, and nothing hears it
-    redo, regrama = ReDo(threshold=0.0), ReGraMa(threshold=0.0)
-    magnitudes = mean_magnitudes(learner, redo.layers(learner), [x])
-    F.cross_entropy(learner.model(x), torch.randint(3, (32,))).backward()
-    for layer in regrama.layers(learner):
-        silent = {*redo.dormant(magnitudes[layer.name]).nonzero().flatten().tolist()}
-        inactive = {*regrama.chosen(gradient_score(layer)).units_K.tolist()}
-        assert silent <= inactive
-        assert {0, 1} <= silent
-        assert layer.name != "1" or 5 in inactive - silent
 
 
 def test_gradients_at_activations_are_averaged_over_processes_before_they_are_compared():
