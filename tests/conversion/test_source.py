@@ -213,6 +213,15 @@ def test_a_tensor_that_has_two_names_is_overwritten_under_both():
     assert torch.equal(convert(network(), AID(p=1.0))(x), network()(x))
 
 
+@pytest.mark.parametrize("call", ["F.relu(h, inplace=free)", "F.relu(h, free)"])
+def test_what_may_overwrite_an_input_that_is_read_later_is_left(call):
+    network = network_of(f"h, free = x * 2, not torch.is_grad_enabled()\ny = {call}\nreturn y + h")
+    x = torch.randn(X)
+    model = convert(network(), AID(p=1.0))
+    assert torch.equal(model(x), network()(x))
+    assert "which is read later" in str(conversion_report(model))
+
+
 def test_a_closure_is_followed_when_it_changes():
     scale = 1.0
 

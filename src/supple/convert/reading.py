@@ -49,6 +49,7 @@ MADE = "it is made in one place and called in another"
 NO_CHILD = "it is not held as a submodule there"
 NOT_WRITTEN_OUT = "its arguments are not written out"
 LOOKED_UP = "it is looked up when the forward runs"
+UNSETTLED = "whether it overwrites its input, which is read later, is known when the forward runs"
 
 
 @dataclass(eq=False)
@@ -72,6 +73,7 @@ class Call:
     why_not: str
     plain: bool = True  # it is called with one positional argument
     in_place: bool = False
+    unsettled: bool = False  # whether in place is known to the run alone
     noticed: bool = False
     trail: tuple[str, ...] = ()  # of a child: the names that lead to it from self
     total: int | None = 0  # how often one forward calls it, or one other method if forward does not; None if unknown
@@ -289,6 +291,8 @@ class Reader:
     def call(self, node: ast.Call) -> None:
         if (call := self.call_of(node)) is not None and call.in_place:
             call.noticed |= self.is_noticed(node)
+            if call.noticed and call.unsettled:
+                call.why_not = UNSETTLED
         if self.may_hold(node):
             self.kept |= given_to(node)
 
@@ -360,6 +364,7 @@ class Reader:
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg in (None, "out") for k in node.keywords):
             call.why_not = NOT_WRITTEN_OUT
         call.in_place = self.overwrites(node, value)
+        call.unsettled = self.options(node, value).get("inplace") is UNKNOWN
         return call
 
     def add_child(self, node: ast.Call, position: Position) -> Call:
