@@ -499,7 +499,7 @@ def test_fresh_that_is_the_model_itself_is_refused(given):
         ({"loss": nn.CrossEntropyLoss(reduction="none")}, ValueError, r"one number as a tensor; got a .* \(128,\)"),
         ({"loss": lambda output, targets: 2.3}, ValueError, "one number as a tensor; got 2.3, a float"),
         ({"optimizer": torch.optim.Adam}, TypeError, "must be a torch optimizer"),
-        ({"batch": (DIGITS[0][:, :5], DIGITS[1])}, RuntimeError, "cannot be multiplied"),
+        ({"batch": (DIGITS[0][:, :5], DIGITS[1])}, ValueError, r"layer '0' \(Linear\) takes \(..., 64\)"),
     ],
 )
 def test_wrong_argument_is_refused_by_name(arguments, error, message):

@@ -450,6 +450,7 @@ def test_plot_shows_both_and_the_verdict():
         ({"loss": lambda out, y: F.cross_entropy(out, y, reduction="none")}, r"got a tensor of shape \(50,\)"),
         ({"optimizer": torch.optim.SGD(mlp().parameters(), 0.1)}, "optimizer must be a function of parameters"),
         ({"optimizer": lambda _: torch.optim.SGD(mlp().parameters(), 0.1)}, "of the very parameters it is given"),
+        ({"optimizer": torch.optim.LBFGS}, r"step\(\) needs no closure, e.g. Adam, AdamW or SGD; LBFGS needs one"),
         ({"targets": "shuffled"}, "plasticity_gap's targets is one of data, random"),
         ({"targets": "random", "test": digits(0, 50)}, "leave plasticity_gap's test out"),
         ({"steps": 3}, "plasticity_gap's steps must be at least 12; got 3"),
@@ -460,3 +461,9 @@ def test_plot_shows_both_and_the_verdict():
 def test_what_cannot_be_asked_is_refused_in_a_sentence(options, sentence):
     with pytest.raises((TypeError, ValueError), match=sentence):
         gap_of(mlp(), **{"data": digits(0, 50), "steps": 12, "seeds": 2} | options)
+
+
+def test_fresh_that_gives_the_model_itself_is_refused():
+    network = mlp()
+    with pytest.raises(TypeError, match="it gave the model itself"):
+        gap_of(network, fresh=lambda: network, data=digits(0, 50))

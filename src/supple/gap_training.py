@@ -1,5 +1,6 @@
 """Gap training: how `plasticity_gap` trains a network and takes its losses; batches, their order, random targets."""
 
+import inspect
 import itertools
 import math
 import random
@@ -74,6 +75,12 @@ class Training:
             raise ValueError(
                 "plasticity_gap's optimizer must make an optimizer of the very parameters it is given, those of a "
                 "copy, e.g. lambda parameters: torch.optim.SGD(parameters, 0.1)."
+            )
+        closure = inspect.signature(optimizer.step).parameters.get("closure")
+        if closure is not None and closure.default is closure.empty:
+            raise TypeError(
+                "plasticity_gap's optimizer must be one whose step() needs no closure, e.g. Adam, AdamW or SGD; "
+                f"{type(optimizer).__name__} needs one."
             )
         for group in optimizer.param_groups if self.rate is not None else ():
             group["lr"] = self.rate

@@ -1,13 +1,14 @@
 import copy
+import re
 
 import pytest
 import torch
 from torch import nn
 
-from networks import Encoder, FunctionalNet, ResNet
+from networks import VGG, Encoder, FunctionalNet, ResNet
 from supple import AID
 from supple.metrics.base import every_metric, measure
-from supple.metrics.observe import joined, observe, observe_sites, row_norms, singular_values
+from supple.metrics.observe import joined, misfit_at, observe, observe_sites, row_norms, singular_values
 from supple.metrics.sites import mean_output
 from supple.metrics.weights import GramaRatio
 from supple.units import trace_units
@@ -61,14 +62,33 @@ def test_training_masks_of_aid_do_not_enter():
     assert torch.equal(observe(network.train(), inputs).features_ND, expected)
 
 
-def test_error_of_a_probe_names_its_shape_and_the_layer_and_leaves_no_hook():
-    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 8), nn.ReLU())
-    with pytest.raises(RuntimeError, match="cannot be multiplied") as caught:
-        observe(network, torch.randn(3, 1, 8, 8))
-    assert "probe of shape (3, 1, 8, 8)" in caught.value.__notes__[0]
-    assert "had reached layer '1'" in caught.value.__notes__[0]
+@pytest.mark.parametrize(
+    ("network", "shape", "takes"),
+    [
+        (
+            nn.Sequential(nn.Flatten(), nn.Linear(784, 8), nn.ReLU()),
+            (3, 1, 8, 8),
+            r"'1' \(Linear\) takes \(\.\.\., 784\); \(3, 64\)",
+        ),
+        (VGG(), (2, 1, 13, 13), r"'features.0' \(Conv2d\) takes \(batch, 3, H, W\); \(2, 1, 13, 13\)"),
+        (VGG(), (2, 13, 3, 13), r"'features.0' \(Conv2d\) takes \(batch, 3, H, W\); \(2, 13, 3, 13\)"),
+    ],
+    ids=["features", "channels", "channels elsewhere"],
+)
+def test_probe_of_the_wrong_shape_says_what_the_layer_takes_and_leaves_no_hook(network, shape, takes):
+    with pytest.raises(
+        ValueError, match=rf"the probe, of shape {re.escape(str(shape))}, does not fit .* layer {takes}"
+    ):
+        observe(network, torch.randn(shape))
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())
     assert network.training
+
+
+def test_error_that_is_not_about_the_shape_is_passed_on_with_a_note():
+    network = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    with pytest.raises(RuntimeError) as caught:
+        observe(network, torch.zeros(4, 6, dtype=torch.float64))
+    assert "probe of shape (4, 6)" in caught.value.__notes__[0]
 
 
 def test_empty_probe_is_refused():
@@ -127,6 +147,14 @@ def test_argument_that_holds_no_samples_goes_whole_into_every_forward(shift):
     for inputs in ((x, shift), {"x": x, "shift": shift}):
         (site,) = observe(model, inputs, batch_size=2).sites
         torch.testing.assert_close(site.magnitude, expected.double())
+
+
+def test_what_reaches_a_layer_fits_by_its_dimensions_and_channels():
+    layer = nn.Conv2d(3, 4, 1)
+    assert misfit_at("a", layer, torch.zeros(2, 3, 5, 5)) == ""
+    for shape in ((3, 3, 5), (2, 4, 5, 5)):
+        assert f"takes (batch, 3, H, W); {shape} reached it" in misfit_at("a", layer, torch.zeros(shape))
+    assert misfit_at("a", nn.Linear(5, 2), torch.zeros(2, 3, 5)) == ""
 
 
 def test_singular_values_where_a_solver_gives_up_are_the_same(monkeypatch):

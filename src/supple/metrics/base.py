@@ -23,11 +23,11 @@ class Metric(Checked, ABC):
         """Return the numbers by name; none if the observation lacks what they need (gradients, a task)."""
 
 
-def at_least(least: float, metric: Metric, *names: str) -> None:
-    """Raise an error that names the first of these fields below the least."""
+def at_least_one(metric: Metric, *names: str) -> None:
+    """Raise an error that names the first of these fields below 1."""
     for name in names:
-        if getattr(metric, name) < least:
-            raise ValueError(f"{type(metric).__name__}.{name} must be at least {least}; got {getattr(metric, name)}.")
+        if getattr(metric, name) < 1:
+            raise ValueError(f"{type(metric).__name__}.{name} must be at least 1; got {getattr(metric, name)}.")
 
 
 def every_metric() -> list[Metric]:

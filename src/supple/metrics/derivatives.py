@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from supple.metrics.base import Metric, at_least
+from supple.metrics.base import Metric, at_least_one
 from supple.metrics.observe import Observation, undisturbed
 from supple.metrics.rank import entropy_rank
 
@@ -28,7 +28,8 @@ class GradientKernel(Metric):
     num_samples: int = 64  # of the task; their gradients are held at once, each as large as the network
 
     def __post_init__(self) -> None:
-        at_least(2, self, "num_samples")
+        if self.num_samples < 2:
+            raise ValueError(f"GradientKernel.num_samples must be at least 2; got {self.num_samples}.")
 
     def measure(self, observation: Observation) -> dict[str, float]:
         if (task := observation.task) is None or len(task.inputs) < 2:
@@ -77,7 +78,7 @@ class Curvature(Metric):
     iterations: int = 20
 
     def __post_init__(self) -> None:
-        at_least(1, self, "num_samples", "iterations")
+        at_least_one(self, "num_samples", "iterations")
 
     def measure(self, observation: Observation) -> dict[str, float]:
         if (task := observation.task) is None:

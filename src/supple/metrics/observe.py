@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
 
 from supple.metrics.sites import NO_SITE, Site, SiteChoice, SiteRecorder, activation_sites
 from supple.random import kept_default_generators
@@ -118,14 +119,29 @@ def eager(model: nn.Module) -> nn.Module:
 
 
 def run_batch(recorder: SiteRecorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the model; an error says which layer was called last."""
+    """Call the model; if the batch does not fit a layer, say what that layer takes."""
     try:
         return recorder.model(*args, **kwargs)
-    except Exception as error:
+    except (RuntimeError, ValueError, IndexError) as error:
         shapes = ", ".join(str(tuple(x.shape)) for x in (*args, *kwargs.values()) if isinstance(x, Tensor))
-        place = "" if recorder.entered is None else f" and had reached layer '{recorder.entered[0]}'"
-        error.add_note(f"This came while a probe of shape {shapes} ran through the model in evaluation mode{place}.")
+        if recorder.entered is not None and (misfit := misfit_at(*recorder.entered)):
+            raise ValueError(f"the probe, of shape {shapes}, does not fit the model: {misfit}") from error
+        error.add_note(f"This came while a probe of shape {shapes} ran through the model in evaluation mode.")
         raise
+
+
+def misfit_at(name: str, layer: nn.Module, x: Tensor) -> str:
+    """Return what the layer takes and what reached it, in words; empty if they agree."""
+    wanted = ""
+    if isinstance(layer, nn.Linear) and x.shape[-1:] != (layer.in_features,):
+        wanted = f"..., {layer.in_features}"
+    elif isinstance(layer, _ConvNd):
+        spatial = len(layer.kernel_size)
+        if x.dim() != spatial + 2 or x.shape[1] != layer.in_channels:
+            wanted = ", ".join(["batch", str(layer.in_channels), *"DHW"[-spatial:]])
+    advice = "Pass a batch of the inputs that the model is trained on, batch dimension first."
+    reached = f"takes ({wanted}); {tuple(x.shape)} reached it. {advice}"
+    return f"layer '{name}' ({type(layer).__name__}) {reached}" if wanted else ""
 
 
 def batches(inputs: Inputs, size: int) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from supple.metrics.base import Metric, at_least
+from supple.metrics.base import Metric
 from supple.metrics.observe import Observation
 
 
@@ -36,7 +36,8 @@ class PreactivationHistogram(Metric):
     num_bins: int = 50  # what a figure of column width can show
 
     def __post_init__(self) -> None:
-        at_least(1, self, "num_bins")
+        if self.num_bins < 1:
+            raise ValueError(f"PreactivationHistogram.num_bins must be at least 1; got {self.num_bins}.")
 
     def measure(self, observation: Observation) -> dict[str, float]:
         if observation.preactivations is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from supple.metrics.base import Metric, at_least
+from supple.metrics.base import Metric
 from supple.metrics.observe import Observation
 
 # A sum of rounded shares may miss the threshold that it equals in exact numbers; this is far above float64's rounding
@@ -75,7 +75,8 @@ class FeatureRank(Metric):
     threshold: float = 0.01  # Lyle et al. 2022
 
     def __post_init__(self) -> None:
-        at_least(0, self, "threshold")
+        if self.threshold < 0.0:
+            raise ValueError(f"FeatureRank.threshold is a singular value, at least 0; got {self.threshold}.")
 
     def measure(self, observation: Observation) -> dict[str, float]:
         values, features_ND = observation.singular_values, observation.features_ND

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from supple.metrics.base import Metric, at_least
+from supple.metrics.base import Metric, at_least_one
 from supple.metrics.observe import Observation, undisturbed
 from supple.unchanged import twin_of
 
@@ -28,7 +28,7 @@ class Churn(Metric):
     num_held_out: int = 256
 
     def __post_init__(self) -> None:
-        at_least(1, self, "batch_size", "num_held_out")
+        at_least_one(self, "batch_size", "num_held_out")
 
     def measure(self, observation: Observation) -> dict[str, float]:
         task, model = observation.task, observation.model
@@ -62,7 +62,7 @@ class SamplePlasticity(Metric):
     num_updates: int = 32
 
     def __post_init__(self) -> None:
-        at_least(1, self, "batch_size", "num_updates")
+        at_least_one(self, "batch_size", "num_updates")
 
     def measure(self, observation: Observation) -> dict[str, float]:
         task, model = observation.task, observation.model

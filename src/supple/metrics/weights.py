@@ -8,7 +8,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
-from supple.metrics.base import Metric, at_least
+from supple.metrics.base import Metric
 from supple.metrics.observe import Observation, row_norms
 from supple.units import Layer, is_layer, out_dim
 
@@ -99,7 +99,8 @@ class GramaRatio(Metric):
     threshold: float = 0.01
 
     def __post_init__(self) -> None:
-        at_least(0, self, "threshold")
+        if self.threshold < 0.0:
+            raise ValueError(f"GramaRatio.threshold is a score, at least 0; got {self.threshold}.")
 
     def measure(self, observation: Observation) -> dict[str, float]:
         names = dict.fromkeys(site.layer for site in observation.sites if site.layer is not None)
