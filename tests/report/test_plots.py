@@ -9,7 +9,7 @@ from samples import curve, figure, panel
 
 from supple_lab.report.colours import LOOKS, look_of
 from supple_lab.report.figure import legend_of
-from supple_lab.report.picture import picture, picture_files
+from supple_lab.report.picture import picture, picture_files, spread
 
 DEMO = figure(panel(curve("vanilla", "ReLU", seed=1), curve("dropout", "Dropout", seed=2), curve("aid", "AID", seed=3)))
 
@@ -30,11 +30,12 @@ def test_aid_has_the_thickest_line_on_top():
     assert max(lines, key=lambda line: line.get_zorder()).get_label() == "AID"
 
 
-def test_curves_are_named_in_a_legend():
-    names = [f"m{i}" for i in range(9)]
-    assert [text.get_text() for text in picture(DEMO).legends[0].get_texts()] == ["ReLU", "Dropout", "AID"]
-    many = picture(figure(panel(*(curve(name, name) for name in names))))
-    assert [text.get_text() for text in many.legends[0].get_texts()] == names
+def test_few_curves_are_named_at_their_ends_and_many_in_a_legend():
+    few = picture(DEMO)
+    assert not few.legends
+    assert {"ReLU", "Dropout", "AID"} <= {text.get_text() for text in few.axes[0].texts}
+    many = picture(figure(panel(*(curve(f"m{i}", f"m{i}") for i in range(9)))))
+    assert [text.get_text() for text in many.legends[0].get_texts()] == [f"m{i}" for i in range(9)]
 
 
 def test_panels_share_one_legend_without_repeats():
@@ -55,8 +56,15 @@ def test_files_are_png_and_pdf_and_do_not_change_between_two_writes():
     assert files["png"].startswith(b"\x89PNG")
     assert files["pdf"].startswith(b"%PDF")
     width, height = (int.from_bytes(files["png"][start : start + 4]) for start in (16, 20))
-    assert (width, height) == (1440, 854)  # with a row of names
+    assert (width, height) == (1440, 800)
     assert picture_files(DEMO) == files
+
+
+def test_spread_leaves_distant_labels_alone_and_moves_close_ones_apart():
+    assert spread([0.9, 0.1, 0.5], 0.1) == pytest.approx([0.9, 0.1, 0.5])
+    assert spread([0.11, 0.10, 0.9], 0.1) == pytest.approx([0.155, 0.055, 0.9])
+    assert spread([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
+    assert spread([], 0.1) == []
 
 
 @pytest.mark.parametrize("num_panels", [1, 2, 3])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes as Canvas
@@ -19,13 +20,15 @@ from matplotlib.text import Text
 
 from supple_lab.report.colours import Look
 from supple_lab.report.draw import INK, MUTED, RULE, STYLE, Looks, draw_, fill_of, line_of
-from supple_lab.report.figure import AnyPanel, Figure, HeatMap, Panel, Range, legend_of
+from supple_lab.report.figure import AnyPanel, Figure, HeatMap, Panel, Range, key_of, legend_of
 
+LABEL_GAP = 0.058  # of the axes' height: one line of text
 DOTS_PER_INCH = 200
 SINGLE_SIZE = (7.2, 4.0)  # inches: 1,440 x 800 dots, about twice what a README column shows
 PANEL_SIZE = (3.9, 3.1)
 LEGEND_ROW = 0.27  # inches
 LEGEND_HANDLE, LEGEND_LETTER = 0.65, 0.08  # inches that a line with its gaps takes, and a letter of its name
+MAX_DIRECT_LABELS = 6  # more names at the line ends are slower to read than a legend
 
 
 def picture_files(figure: Figure) -> dict[str, bytes]:
@@ -64,14 +67,19 @@ def picture(figure: Figure) -> Picture:
     looks = legend_of(figure)
     num_columns = max(1, min(len(figure.panels), figure.columns))
     num_rows = max(1, math.ceil(len(figure.panels) / num_columns))
+    curves = all(isinstance(panel, Panel) for panel in figure.panels)
+    direct = curves and len(figure.panels) <= 1 and len(looks) <= MAX_DIRECT_LABELS
     width, height = SINGLE_SIZE if len(figure.panels) < 2 else (num_columns * PANEL_SIZE[0], num_rows * PANEL_SIZE[1])
     # As many names as fit side by side, or as few as need no more rows.
     longest = max((len(label) for _, label in looks), default=1)
     fitting = max(1, math.floor(width / (LEGEND_HANDLE + LEGEND_LETTER * longest)))
-    legend_rows = math.ceil(len(looks) / fitting)
+    legend_rows = 0 if direct else math.ceil(len(looks) / fitting)
     drawn = _new_picture(width, height + LEGEND_ROW * legend_rows)
     for place, panel in enumerate(figure.panels, start=1):
-        _draw_titled_(drawn.add_subplot(num_rows, num_columns, place), panel, looks)
+        canvas = drawn.add_subplot(num_rows, num_columns, place)
+        _draw_titled_(canvas, panel, looks)
+        if direct and isinstance(panel, Panel):
+            _label_ends_(canvas, panel, looks)
     if legend_rows:
         lines = any(isinstance(panel, Panel) for panel in figure.panels)
         handles: list[Artist] = [
@@ -81,6 +89,34 @@ def picture(figure: Figure) -> Picture:
         in_a_row = math.ceil(len(looks) / legend_rows)
         drawn.legend(handles=handles, loc="outside lower center", ncols=in_a_row, frameon=False, handlelength=3.2)
     return drawn
+
+
+def _label_ends_(canvas: Canvas, panel: Panel, looks: Looks) -> None:
+    """Write each curve's name at its right end, moved apart if ends meet."""
+    scale, ends = canvas.transScale + canvas.transLimits, []
+    for curve in panel.curves:
+        drawn = np.flatnonzero(np.isfinite(curve.middle))
+        ends.append(float(scale.transform((curve.x[drawn[-1]], curve.middle[drawn[-1]]))[1]) if len(drawn) else 0.0)
+    for curve, height in zip(panel.curves, spread(ends, LABEL_GAP), strict=True):
+        look = looks[key_of(curve)]
+        weight = "bold" if look.stands_out else "normal"
+        options: Any = {"transform": canvas.transAxes, "color": look.light, "va": "center", "fontweight": weight}
+        canvas.text(1.02, height, curve.label, **options)
+
+
+def spread(wanted: list[float], gap: float) -> list[float]:
+    """Return the positions nearest to the wanted ones, in squares, that keep their order and lie a gap apart."""
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    blocks: list[tuple[float, int]] = []  # mean and size, pooled until the means rise (isotonic regression)
+    for rank, i in enumerate(order):
+        mean, size = wanted[i] - rank * gap, 1
+        while blocks and blocks[-1][0] > mean:
+            other, count = blocks.pop()
+            mean, size = (mean * size + other * count) / (size + count), size + count
+        blocks.append((mean, size))
+    levels = [mean for mean, size in blocks for _ in range(size)]
+    moved = {i: level + rank * gap for rank, (i, level) in enumerate(zip(order, levels, strict=True))}
+    return [moved[i] for i in range(len(wanted))]
 
 
 PIXELS_PER_POINT = 1.4  # of the page: letters of 9 points are as large as its small print
